@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from weft.from_cuda.demangle import short_name
 from weft.from_cuda.kept_program import build_or_take
 from weft.from_cuda.nvcc_options import BuildOptions
 from weft.from_cuda.toolchain import INCLUDE, NATIVE
@@ -64,11 +65,14 @@ def run_watched(program: Path, arguments: Sequence[str], environment: Mapping[st
     return code, findings
 
 
-def read_findings(lines: Sequence[str], program: Path) -> list[Finding]:
-    """The findings that ``program`` wrote down, one a line; at the end come numbers of how many are like one."""
+def read_findings(lines: Sequence[str], program: Path, sources: Mapping[str, Source] | None = None) -> list[Finding]:
+    """The findings that ``program`` wrote down, one a line; at the end come numbers of how many are like one.
+
+    ``sources`` are texts, by the names of files that are not there any more.
+    """
     rows = [json.loads(line) for line in lines]
     places = _host_places({a for row in rows for p in row.get("parties", ()) for a in p.get("stack", ())}, program)
-    findings = [_finding(row, places) for row in rows if "kind" in row]
+    findings = [_finding(row, places, sources or {}) for row in rows if "kind" in row]
     for row in rows:
         if "number" in row:
             findings[row["number"]].count = row["count"]
@@ -84,24 +88,14 @@ class _Place:
     line: int
 
 
-def _finding(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> Finding:
-    parties = tuple(_party(p, places) for p in row["parties"])
-    what = re.sub(r"`(_Z\w+)`", lambda m: f"`{_short(m[1])}`", row["what"])
+def _finding(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]], sources: Mapping[str, Source]) -> Finding:
+    parties = tuple(_party(p, places, sources) for p in row["parties"])
+    what = re.sub(r"`(_Z\w+)`", lambda m: f"`{short_name(m[1])}`", row["what"])
     called = _called(row, places)
     if called:
         what = re.sub(r"^a call gives", f"`{called}` gives", what)
-    kernel = f" (in kernel `{_short(row['kernel'])}`)" if row.get("kernel") else ""
+    kernel = f" (in kernel `{short_name(row['kernel'])}`)" if row.get("kernel") else ""
     return Finding(row["kind"], what + kernel, parties, row["help"] or None)
-
-
-def _short(mangled: str) -> str:
-    """The name in a mangled one: of a variable in a function the last, of a function the first."""
-    is_local = mangled.startswith("_ZZ")
-    inside = mangled.rpartition("E")[2] if is_local else mangled
-    found = re.search(r"(\d+)(.*)$", inside)
-    if found is None:
-        return mangled
-    return found[2][: int(found[1])] or mangled
 
 
 def _called(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> str:
@@ -110,15 +104,15 @@ def _called(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> s
     return next((name for name in names if re.match(r"cu(da)?[A-Z]", name)), "")
 
 
-def _party(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> Party:
+def _party(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]], sources: Mapping[str, Source]) -> Party:
     if "stack" not in row:
-        span = _span(row["file"], row["line"]) if "file" in row else None
+        span = _span(row["file"], row["line"], sources) if "file" in row else None
         return Party(row["action"], row["who"], span)
     ours = (str(NATIVE), *map(str, INCLUDE))
     for address in row["stack"]:
         for place in places.get(address, ()):
             if place.line and not place.file.startswith(ours):
-                return Party(row["action"], "host", _span(place.file, place.line))
+                return Party(row["action"], "host", _span(place.file, place.line, sources))
     return Party(row["action"], "host")
 
 
@@ -131,9 +125,9 @@ def _source(file: str) -> Source:
     return Source(file, text)
 
 
-def _span(file: str, line: int) -> Span:
+def _span(file: str, line: int, sources: Mapping[str, Source]) -> Span:
     """All of a line's text."""
-    source = _source(file)
+    source = sources.get(Path(file).name) or _source(file)
     text = source.line(line)
     return Span(source, line, len(text) - len(text.lstrip()) + 1, len(text.rstrip()) + 1)
 

@@ -11,8 +11,6 @@ memory, and groups of pointers that share memory.
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weft.from_cuda.context import Launch, Slot
+from weft.from_cuda.demangle import demangle
 from weft.from_cuda.kept_code import ANY
 from weft.from_cuda.launch import pointers_of
 from weft.from_cuda.launches_text import as_clang_reads
@@ -48,14 +47,7 @@ def read_source(file: Path, flags: Sequence[str], uses: Sequence[str] = ()) -> U
 
 def template_use(kernel: str) -> str | None:
     """The C++ name with template arguments, ``scale<float>``, that a mangled name stands for; None for no template."""
-    library = ctypes.CDLL(ctypes.util.find_library("stdc++") or "libstdc++.so.6")
-    demangle = library.__cxa_demangle
-    demangle.restype = ctypes.c_void_p
-    status = ctypes.c_int()
-    text = demangle(kernel.encode(), None, None, ctypes.byref(status))
-    if status.value != 0:
-        return None
-    name = ctypes.string_at(text).decode().removeprefix("void ")
+    name = (demangle(kernel) or "").removeprefix("void ")
     depth = 0
     for at, letter in enumerate(name):
         depth += (letter == "<") - (letter == ">")

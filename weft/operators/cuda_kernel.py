@@ -26,7 +26,7 @@ from weft.from_cuda.symbols import find_symbol, initial_bytes
 from weft.from_cuda.translate import GridKernel, translate
 from weft.from_cuda.types import CType, Pointer, Record, Scalar, parse_type
 from weft.from_cuda.unit import Unit, find_kernel, read_unit
-from weft.ir.errors import ArgumentError, UnsupportedError
+from weft.ir.errors import ArgumentError, Error, UnsupportedError
 from weft.ir.numerics import CHOICES, NUMERICS, is_fast
 from weft.ir.printer import print_kernel
 from weft.operators.interface import Interface
@@ -43,6 +43,7 @@ from weft.version import cache_key
 
 if TYPE_CHECKING:
     from weft.operators.cuda_kernel_gpu import GpuKernel
+    from weft.operators.cuda_kernel_threads import ThreadKernel
     from weft.operators.cuda_kernel_tune import Tuned
     from weft.sanitizer.findings import Report
 
@@ -106,6 +107,8 @@ class CudaKernel:
         self._pointers = pointers_of(self.types)
         self._programs: dict[Launch, GridKernel] = {}
         self._codes: dict[Launch, Specialization] = {}
+        self._refused: set[Launch] = set()
+        self._threads: ThreadKernel | None = None
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -126,6 +129,9 @@ class CudaKernel:
         extent = _extents(arrays)
         alias = overlapping(raw, self._pointers, extent)
         launch = launch_for(sizes, threads, shared_mem, alias)
+        if not self._is_readable(launch):
+            self._by_threads().launch(raw, sizes, threads, shared_mem, self._symbol_values())
+            return
         special = self._code(launch)
         program = self._programs[launch]
         values = slot_values(program, raw, extent, sizes, threads, shared_mem, self._addresses(program))
@@ -151,6 +157,33 @@ class CudaKernel:
                 text = source.text if version == AS_WRITTEN else rewrite(self.unit, self.function, version)
                 self._gpu[version] = GpuKernel(text, source.name, self._called, self._options, version)
             return self._gpu[version]
+
+    def _is_readable(self, launch: Launch) -> bool:
+        """Whether such launches have a loop program; if not, and they cannot run thread by thread either: why."""
+        if launch in self._programs or launch in self._refused:
+            return launch in self._programs
+        try:
+            self._program(launch)
+        except UnsupportedError as refusal:
+            try:
+                self._by_threads().build()
+            except Error:
+                raise refusal from None
+            self._refused.add(launch)
+        return launch in self._programs
+
+    def _by_threads(self) -> ThreadKernel:
+        with self._lock:
+            if self._threads is None:
+                from weft.operators.cuda_kernel_threads import ThreadKernel
+
+                self._threads = ThreadKernel(self.unit.source, self._called, self._options)
+            return self._threads
+
+    def _symbol_values(self) -> dict[str, Any]:
+        """Variables that were asked for, by the linker's names."""
+        kept: dict[str, Any] = self.unit.__dict__.get("_symbols", {})
+        return {self.unit.nodes[id].raw.get("mangledName", self.unit.nodes[id].name): v for id, v in kept.items()}
 
     def _tuned_for(self, device: str, block: Dim3) -> Version:
         """The version that tuning has chosen for launches with such blocks, here or in an earlier process."""
@@ -231,14 +264,18 @@ class CudaKernel:
 
     def check(self, grid: Any, block: Any, args: Sequence[Any], *, shared_mem: int = 0) -> Report:
         """Runs a launch on copies of its arguments with every access watched: see `weft.sanitize`."""
-        from weft.sanitizer.sanitize import sanitize_kernel
-
         sizes, threads = dim3(grid, "grid"), dim3(block, "block")
         check_sizes(self.name, sizes, threads)
         raw, arrays = self._arguments(args)
-        made = self._program(launch_for(sizes, threads, shared_mem))
-        values = slot_values(made, raw, _extents(arrays), sizes, threads, shared_mem, self._addresses(made))
-        return sanitize_kernel(made.kernel, host_arrays(made, values))
+        try:
+            made = self._program(launch_for(sizes, threads, shared_mem))
+            values = slot_values(made, raw, _extents(arrays), sizes, threads, shared_mem, self._addresses(made))
+            given = host_arrays(made, values)
+        except UnsupportedError:
+            return self._by_threads().check(raw, arrays, sizes, threads, shared_mem, self._symbol_values())
+        from weft.sanitizer.sanitize import sanitize_kernel
+
+        return sanitize_kernel(made.kernel, given)
 
     def _program(self, launch: Launch) -> GridKernel:
         with self._lock:

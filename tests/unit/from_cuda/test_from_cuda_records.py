@@ -212,7 +212,7 @@ def test_memory_that_is_seen_as_elements_of_two_sizes_is_refused() -> None:
       x[threadIdx.x] = ((unsigned char *)s)[threadIdx.x];
     }"""
     with pytest.raises(weft.UnsupportedError, match="`s` is accessed as elements of 1 and 4 bytes"):
-        weft.cuda.kernel(source, "k")((1,), (8,), (np.zeros(8, np.uint8),))
+        weft.cuda.kernel(source, "k").show()
 
 
 PARTS = """__global__ void k(const float *x, int *bits, float *y, int *z) {
@@ -240,13 +240,13 @@ def test_bytes_cut_into_parts_are_read_as_what_was_written() -> None:
 def test_numbers_are_not_added_to_memory_that_holds_others() -> None:
     source = "__global__ void k(float *x) {\n  atomicAdd((int *)x, 1);\n}"
     with pytest.raises(weft.UnsupportedError, match=r"(?s)atomic \+ of int32 on `x`, which holds float32.*source.cu:2"):
-        weft.cuda.kernel(source, "k")((1,), (8,), (np.zeros(8, np.float32),))
+        weft.cuda.kernel(source, "k").show()
 
 
 def test_all_that_is_not_supported_is_told_at_once() -> None:
     source = "__device__ int f(int);\n__global__ void k(int *x) {\n  x[0] = f(1);\n  x[1] = f(2);\n}"
     with pytest.raises(weft.UnsupportedError) as told:
-        weft.cuda.kernel(source, "k")((1,), (1,), (np.zeros(2, np.int32),))
+        weft.cuda.kernel(source, "k").show()
     assert str(told.value) == (
         "error: kernel `k` cannot be run on a CPU: the function `f` has no body here\n"
         "  source.cu:3     x[0] = f(1);\n                         ^\n"

@@ -7,10 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern "C" {
-extern weft_site __start_weft_sites[] __attribute__((weak));
-extern char __executable_start[], end[];
-}
+extern "C" weft_site __start_weft_sites[] __attribute__((weak));
 
 namespace {
 weft_launch launch;
@@ -163,7 +160,8 @@ bool is_own(const char *at, uint32_t flags) {
   const char *here = (const char *)__builtin_frame_address(0);
   if (at >= weft_stacks_begin && at < weft_stacks_end) return true;
   if (at > here - 65536 && at < here + (8 << 20)) return true;
-  return !(flags & watch_writes) && at >= __executable_start && at < end && !weft_watch_near(at);
+  const watched_image &image = weft_own_image();
+  return !(flags & watch_writes) && at >= image.begin && at < image.end && !weft_watch_near(at);
 }
 
 void exchange_order(uint32_t flags) {

@@ -71,6 +71,13 @@ WEFT_HIDDEN bool weft_watch_has_returned(uint32_t thread);
 WEFT_HIDDEN void weft_watch_divergence(uint32_t waiting, const weft_site *site, uint32_t other, const weft_site *other_site);
 WEFT_HIDDEN void weft_watch_absent(uint32_t thread, const weft_site *site, uint32_t missing);
 
+// The program, or the library that this code is in: where it was loaded, and what it takes there.
+struct watched_image {
+  uintptr_t base;
+  char *begin, *end;
+};
+WEFT_HIDDEN const watched_image &weft_own_image();
+
 // Reports (watch_report.cpp). A finding has parties: a thread at a line, or a call of the host.
 struct watched_party {
   const char *action;

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 extern "C" {
-extern char __executable_start[], end[];
 extern weft_variable __start_weft_variables[] __attribute__((weak)), __stop_weft_variables[] __attribute__((weak));
 struct weft_shared { const char *unit; void (*tell)(); };
 extern weft_shared __start_weft_shared[] __attribute__((weak)), __stop_weft_shared[] __attribute__((weak));

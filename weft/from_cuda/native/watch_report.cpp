@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool weft_watching = getenv("WEFT_CUDA_CHECK") != nullptr;
+// As it is when the program or the library is loaded.
+static const char *const findings_file = getenv("WEFT_CUDA_CHECK") ? strdup(getenv("WEFT_CUDA_CHECK")) : nullptr;
+bool weft_watching = findings_file != nullptr;
 const weft_site *weft_caller_site;
 
 namespace {
@@ -18,7 +20,7 @@ int count;
 bool is_told;  // the error that a call is about to give was explained already
 
 FILE *file() {
-  static FILE *const opened = fopen(getenv("WEFT_CUDA_CHECK"), "a");
+  static FILE *const opened = fopen(findings_file, "a");
   return opened ? opened : stderr;
 }
 
@@ -31,16 +33,18 @@ void write_text(const char *text) {
   fputc('"', file());
 }
 
-uintptr_t program_base() {
-  static uintptr_t base = 1;
-  if (base == 1)
-    dl_iterate_phdr(
-        [](dl_phdr_info *info, size_t, void *to) {
-          *(uintptr_t *)to = info->dlpi_addr;
-          return 1;
-        },
-        &base);
-  return base;
+// Fills in the image that this code is part of.
+int find_image(dl_phdr_info *info, size_t, void *to) {
+  watched_image found = {info->dlpi_addr, (char *)UINTPTR_MAX, nullptr};
+  for (int i = 0; i < info->dlpi_phnum; ++i)
+    if (info->dlpi_phdr[i].p_type == PT_LOAD) {
+      char *low = (char *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), *high = low + info->dlpi_phdr[i].p_memsz;
+      if (low < found.begin) found.begin = low;
+      if (high > found.end) found.end = high;
+    }
+  bool is_ours = (char *)&weft_watching >= found.begin && (char *)&weft_watching < found.end;
+  if (is_ours) *(watched_image *)to = found;
+  return is_ours;
 }
 
 void write_index(const char *name, uint32_t index, const uint32_t *sizes) {
@@ -53,7 +57,7 @@ void write_party(const watched_party &one) {
   if (one.stack) {
     fputs(",\"stack\":[", file());
     for (int i = 0; i < 12 && one.stack[i]; ++i)
-      fprintf(file(), "%s%lu", i ? "," : "", (unsigned long)((uintptr_t)one.stack[i] - program_base()));
+      fprintf(file(), "%s%lu", i ? "," : "", (unsigned long)((uintptr_t)one.stack[i] - weft_own_image().base));
     fputs("]}", file());
     return;
   }
@@ -87,6 +91,12 @@ void write_counts() {
   fflush(file());
 }
 }  // namespace
+
+const watched_image &weft_own_image() {
+  static watched_image found = {};
+  if (!found.end) dl_iterate_phdr(find_image, &found);
+  return found;
+}
 
 void weft_report(const char *kind, const char *what, const watched_party *parties, int number, const char *help) {
   is_told = true;

@@ -1,0 +1,53 @@
+"""Kernels that cannot be read as whole grids run thread by thread, from Python too, and are checked so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+
+SOURCE = """
+#include <cstdio>
+__device__ int scale = 3;
+struct Shape { __device__ virtual int area() const { return 0; } };
+struct Square : Shape {
+  int side;
+  __device__ Square(int s) : side(s) {}
+  __device__ int area() const override { return side * side; }
+};
+__device__ int depth(int n) { return n <= 1 ? 1 : depth(n / 2) + depth(n / 3); }
+__device__ int twice(int x) { return 2 * x; }
+__device__ int negated(int x) { return -x; }
+__global__ void k(int *x, int n) {
+  int i = threadIdx.x;
+  int (*way)(int) = i % 2 ? twice : negated;
+  Square square(i);
+  const Shape *shape = &square;
+  if (i < n) x[i] = scale * way(depth(i)) + shape->area();
+  if (i == 1) printf("thread %d of %d\\n", i, (int)blockDim.x);
+  if (i == 2) scale = 4;
+}
+"""
+
+
+def _depth(n: int) -> int:
+    return 1 if n <= 1 else _depth(n // 2) + _depth(n // 3)
+
+
+def test_recursion_virtual_functions_pointers_and_printf_run(capfd: pytest.CaptureFixture[str]) -> None:
+    k = weft.cuda.kernel(SOURCE, "k")
+    x = np.zeros(20, np.int32)
+    k.symbol("scale").view(np.int32)[:] = 5
+    k((1,), (32,), (x, 20))
+    expected = [(5 if i <= 2 else 4) * (2 if i % 2 else -1) * _depth(i) + i * i for i in range(20)]
+    assert x.tolist() == expected
+    assert k.symbol("scale").view(np.int32)[0] == 4
+    assert capfd.readouterr().out == "thread 1 of 32\n"
+    with pytest.raises(weft.UnsupportedError, match=r"source.cu:"):
+        k.show()
+    report = k.check((1,), (32,), (x, 33))
+    assert x.tolist() == expected
+    found = {f.kind: str(f) for f in report.findings}
+    assert "source.cu:18" in found["out of bounds"]
+    assert "byte 80 of `registered memory of the host`, which has 80" in found["out of bounds"]

@@ -1,0 +1,29 @@
+"""Names as the source has them, from those that a linker knows."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from functools import cache
+
+
+@cache
+def demangle(name: str) -> str | None:
+    """``k(float*)::s`` for ``_ZZ1kPfE1s``; None for what is no mangled name."""
+    library = ctypes.CDLL(ctypes.util.find_library("stdc++") or "libstdc++.so.6")
+    library.__cxa_demangle.restype = ctypes.c_void_p
+    status = ctypes.c_int()
+    text = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    return ctypes.string_at(text).decode() if status.value == 0 else None
+
+
+def short_name(name: str) -> str:
+    """The last part of a demangled name, without what it is in, its parameters and template arguments."""
+    text = (demangle(name) or name).replace("(anonymous namespace)::", "")
+    kept, depth = "", 0
+    for letter in text:
+        depth += letter in "<("
+        if depth == 0:
+            kept += letter
+        depth -= letter in ">)"
+    return kept.rpartition("::")[2].split(" ")[-1] or name
