@@ -19,6 +19,9 @@ from weft.runtime.executor import Executor
 
 #: Runs in a recorded graph, how often it is launched, and bytes of arrays that runs go through.
 _RUNS, _LAUNCHES, _ROTATED = 16, 5, 128 << 20
+#: Runs that are enough of what takes long, and seconds beyond which no more are recorded: a call of a library takes the
+#: host up to a tenth of a millisecond, so that much says nothing.
+_FEWEST, _ENOUGH = 3, 4e-3
 
 
 def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel, executor: Executor) -> float:
@@ -69,21 +72,24 @@ def _values(edge: Edge, strides: tuple[int, ...], device: str) -> Any:
 
 def _seconds(run: Callable[[Sequence[Any]], None], sets: Sequence[Sequence[Any]], executor: Executor) -> float:
     """The median over launches of a graph of many runs."""
-    package = torch()
-    for arrays in sets[:2]:  # what libraries set up when first called
-        run(arrays)
+    run(sets[0])  # what libraries set up when first called
+    once = _span(lambda: run(sets[-1]))
+    count = max(_FEWEST, min(_RUNS, int(_ENOUGH / max(once, 1e-9))))
     recording = Recording(Streams(executor).index)
     with recording:
-        for n in range(_RUNS):
+        for n in range(count):
             run(sets[n % len(sets)])
     recording.launch()
-    times: list[float] = []
-    for _ in range(_LAUNCHES):
-        before, after = (package.cuda.Event(enable_timing=True) for _ in range(2))
-        before.record()
-        recording.launch()
-        after.record()
-        after.synchronize()
-        times.append(before.elapsed_time(after) / 1e3 / _RUNS)
+    times = sorted(_span(recording.launch) / count for _ in range(_LAUNCHES))
     recording.reset()
-    return sorted(times)[len(times) // 2]
+    return times[len(times) // 2]
+
+
+def _span(work: Callable[[], None]) -> float:
+    """Seconds of the GPU, and of the host where that is slower."""
+    before, after = (torch().cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
+    work()
+    after.record()
+    after.synchronize()
+    return float(before.elapsed_time(after)) / 1e3
