@@ -15,6 +15,7 @@ from typing import Any
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import UnsupportedError
 from weft.ir.numerics import Numerics
+from weft.operators.pause_collector import collector_paused
 
 #: Operators that have formulas of their own, and so are not taken apart.
 WHOLE = (
@@ -108,6 +109,7 @@ def compile_in_parts(model: Any, compile_part: Callable[..., Any]) -> Callable[.
     return call
 
 
+@collector_paused()
 def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Any:
     """The program of ``model`` for such arguments, without Dynamo, with functional operators.
 

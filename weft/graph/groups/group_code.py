@@ -14,6 +14,7 @@ from weft.graph.run.processor import Processor
 from weft.ir.errors import TargetError
 from weft.ir.expr import Expr
 from weft.ir.stmt import Kernel as LoopKernel
+from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import Scheduling
 from weft.operators.signature import Signature
 from weft.operators.specialization import (
@@ -62,6 +63,7 @@ class Task(NamedTuple):
         return build(*given, symbolic=self.symbolic, strides=dict(self.strides), constants=self.constants)
 
 
+@collector_paused()
 def compile_task(task: Task) -> Artifact:
     """Machine code, with what the time model expects of it; where sizes are open, for those at hand."""
     if task.threads != get_num_threads():  # in a worker
