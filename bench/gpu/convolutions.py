@@ -94,7 +94,7 @@ def convolution(shape: Shape, layout: str = "NHWC", done: str = "") -> Workload:
     return Workload(
         f"{layout} {shape}{', ' if done else ''}{done}", "fused convolutions" if done else f"convolutions {layout}",
         defined(definition(shape, layout, EPILOGUES[done])), _arguments(shape, last, bool(done)), run,
-        flops=shape.flops, compiled=bool(done),
+        flops=shape.flops, compiled=bool(done), graphs=True,
     )  # fmt: skip
 
 

@@ -23,6 +23,9 @@ GROUPS = {
     "int8": "part of torch._int_mm",
     "int4": "part of copy bandwidth",
     "scatters": "times index_add_: 1.2",
+    "convolutions NHWC": "part of cuDNN, both as CUDA graphs: 0.95",
+    "convolutions NCHW": "part of cuDNN, both as CUDA graphs: 0.95",
+    "fused convolutions": "times the better of eager and compiled PyTorch, as CUDA graphs: 1.1",
     "fused products": "times the better of eager and compiled PyTorch: 1.1",
 }
 

@@ -34,7 +34,8 @@ BLUR = """def blur(float32(H,W) A) -> (O) {
 class Workload:
     """``torch_run(torch, *args)`` computes the same; ``moved`` are bytes that must be read and written, ``flops`` work.
 
-    ``exact`` gives what is right in float64, where that is not what ``torch_run`` gives for float64 arguments.
+    ``exact`` gives what is right in float64, where that is not what ``torch_run`` gives for float64 arguments. With
+    ``graphs`` calls are timed as CUDA graphs, without what the host does for each.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Workload:
     tolerance: float = 1e-2
     compiled: bool = True
     exact: Callable[..., Any] | None = None
+    graphs: bool = False
 
 
 def library(name: str, dtype: str = "bfloat16") -> Callable[[], Any]:

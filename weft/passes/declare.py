@@ -39,7 +39,10 @@ class Context:
     #: Cores (of a GPU its multiprocessors), and bytes of the cache that each has to itself.
     cores: int = 1
     cache_bytes: int = 1 << 20
+    #: Blocks of a launch that a multiprocessor is to hold, of threads that keep so many words, so many of them, with so
+    #: much shared memory, whose tiles are so many turns of a ring.
     #: Whether threads that keep so many words each, and so many of them, leave registers for one that orders copies.
+    blocks_a_core: Callable[..., int] = lambda words, consumers, shared, turns: 1
     has_registers: Callable[[int, int], bool] = lambda words, threads: False
     #: Memory that the threads of a block share, and the most threads of a block.
     shared_bytes: int = 48 << 10

@@ -52,7 +52,18 @@ class Reads:
 
     @cached_property
     def box(self) -> Box:
-        return infer_box(self.buffer, self.touched, self.segment.fixed, self.segment.ranges, beyond=self.beyond)
+        box = infer_box(self.buffer, self.touched, self.segment.fixed, self.segment.ranges, beyond=self.beyond)
+        return box if self.beyond else _within(box, self.buffer)
+
+
+def _within(box: Box, buffer: Buffer) -> Box:
+    """What ``buffer`` has of ``box``, where all sizes are numbers: conditions keep reads from the rest."""
+    ends = [simplify(start + n) for start, n in zip(box.starts, box.extents)]
+    if not all(isinstance(e, Const) for e in (*box.starts, *ends, *buffer.shape)):
+        return box
+    starts = [max(0, int(e.value)) for e in box.starts]  # type: ignore[attr-defined]
+    last = [min(int(e.value), int(n.value)) for e, n in zip(ends, buffer.shape)]  # type: ignore[attr-defined]
+    return Box(tuple(map(idx, starts)), tuple(idx(max(0, b - a)) for a, b in zip(starts, last)))
 
 
 @remembered

@@ -102,8 +102,8 @@ class DataMethods(ScheduleState):
         """``buffer`` in another order in memory: ``"j/32 i j%32"`` is panels of 32 columns, each row by row.
 
         ``i``, ``j`` ... are its dimensions; the words are those of the storage, slowest first. What is read below
-        ``at`` (without it, in the whole program) is copied so; a temporary without ``at`` is stored so in the first
-        place, and there is no copying block. With ``pad`` what fills up the last tile is zero, not undefined.
+        ``at`` (without it, in the whole program) is copied so; a temporary without ``at`` and ``pad`` is stored so in
+        the first place, and there is no copying block. With ``pad`` what fills up the last tile is zero, not undefined.
         """
         name, options = self.name(buffer), self._options(at=at, scope=scope, pad=pad, readers=readers)
         made = self.run(pack, name, layout, **options)

@@ -9,7 +9,8 @@ from weft.schedules.cut import End, cut, peel
 from weft.schedules.fission import fission
 from weft.schedules.fuse import fuse
 from weft.schedules.fuse_loops import Pairing, fuse_loops
-from weft.schedules.handles import AnyBlock, AnyLoop, BlockRef, BufferRef, Loop
+from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef, Loop
+from weft.schedules.merge_axes import merge_axes
 from weft.schedules.online import online
 from weft.schedules.persist import persist
 from weft.schedules.reorder import reorder
@@ -73,6 +74,13 @@ class LoopMethods(ScheduleState):
         and finish each sum.
         """
         return tuple(self.handle(BlockRef, name) for name in self.run(online, *self.names(loops)))
+
+    def merge_axes(self, buffer: AnyBuffer, dimension: int) -> tuple[Loop, ...]:
+        """Dimension ``dimension`` of ``buffer`` and the next as one, in all blocks that run through both.
+
+        Other buffers that these touch with the same iterators change too. Returns the loops along it.
+        """
+        return tuple(self.handle(Loop, name) for name in self.run(merge_axes, self.name(buffer), dimension))
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""

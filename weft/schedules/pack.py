@@ -1,8 +1,8 @@
 """``pack``: the order in memory and the padding of a buffer chosen apart from its shape.
 
 The layout is spelled as in `weft.schedules.layouts`: ``"j/32 i j%32"`` is panels of 32 columns, row by row. What is
-read of an argument (or, with ``at``, of any buffer) is copied to storage of that layout; a temporary is laid out so
-where it is made, without a copy.
+read of an argument (or, with ``at`` or ``pad``, of any buffer) is copied to storage of that layout; a temporary is laid
+out so where it is made, without a copy.
 
 ``cache_read`` is the same in the layout that the buffer has: what is read below a loop, copied at the start of its
 body. The copy has loops and a block of its own; the reads below go to it.
@@ -39,7 +39,7 @@ def check_pack(
 ) -> Verdict:
     """A copy must stay true, as for `cache_read`; the layout of a temporary is nobody else's business."""
     parse_layout(layout, find_buffer(kernel, buffer).rank)
-    if is_own_storage(kernel, buffer, at):
+    if is_own_storage(kernel, buffer, at, pad):
         if not only_plain_accesses(kernel.body, buffer):
             return refuse(f"an intrinsic takes the address of `{buffer}`")
         return check_valid(lay_out(kernel, buffer, layout).kernel)
@@ -60,16 +60,17 @@ def pack(
     readers: Readers | None = None,
 ) -> Rewrite:
     """Makes the block that copies and the storage it fills; nothing new for a temporary."""
-    if is_own_storage(kernel, buffer, at):
+    if is_own_storage(kernel, buffer, at, pad):
         return lay_out(kernel, buffer, layout)
     reads = find_reads(kernel, buffer, at, readers)
     assert reads is not None, "the check answers this first"
     return copy_reads(reads, scope, layout, f"{buffer}_pack", fill=pad)
 
 
-def is_own_storage(kernel: Kernel, buffer: str, at: str | None) -> bool:
-    """Whether the buffer itself is to be laid out: a temporary, and no place for a copy is given."""
-    return at is None and any(a.buffer.name == buffer for a in all_allocs(kernel))
+def is_own_storage(kernel: Kernel, buffer: str, at: str | None, pad: bool) -> bool:
+    """Whether the buffer itself is to be laid out: a temporary, and neither a place for a copy nor zeros to fill it up
+    are asked for."""
+    return at is None and not pad and any(a.buffer.name == buffer for a in all_allocs(kernel))
 
 
 @remembered

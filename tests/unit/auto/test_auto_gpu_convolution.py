@@ -89,8 +89,28 @@ def test_channels_first_are_turned(step: int, monkeypatch: pytest.MonkeyPatch) -
     wanted = weft.define(text)(*args).astype(np.float32)
     np.testing.assert_array_equal(s.build()(*args).astype(np.float32), wanted)
     program = compile_kernel(s.kernel, H200, fast=True, aligned={b.name: 16 for b in s.kernel.buffers})
-    engine = 2 if step == 1 else 0  # a copy in steps has more dimensions than the engine goes through
-    assert [len(launch.maps) for launch in program.launches] == [0, 0, engine]
+    assert [len(launch.maps) for launch in program.launches] == [0, 0, 2]
+
+
+@pytest.mark.parametrize(("layout", "size"), [("n,c,h,w", 8), ("n,h,w,c", 7), ("n,c,h,w", 7)])
+def test_windows_of_one_pixel_are_products(layout: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pixels are one axis, whatever the layout: no copy where rows begin at multiples of 16 bytes."""
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [GROUPED])
+    out = layout.replace("c", "f")
+    text = f"""def f(bfloat16({layout.upper()}) X, bfloat16(F,C,P,Q) V) -> (bfloat16 O) {{
+        S({out}) +=! X({layout}) * V(f,c,p,q)
+        O({out}) = S({out})
+    }}"""
+    shape = (3, 128, size, size) if layout == "n,c,h,w" else (3, size, size, 128)
+    s = weft.schedule(weft.define(text), numerics="fast", X=shape, V=(64, 128, 1, 1))
+    decisions = auto_schedule_gpu(s, H200).decisions
+    assert sum("are one axis" in d.what for d in decisions) >= 1
+    args = arguments(s)
+    given = [a.reshape(shape) if a.size == np.prod(shape) else a.reshape(64, 128, 1, 1) for a in args]
+    wanted = weft.define(text)(*given).astype(np.float32)
+    np.testing.assert_array_equal(s.build()(*given).astype(np.float32), wanted)
+    program = compile_kernel(s.kernel, H200, fast=True, aligned={b.name: 16 for b in s.kernel.buffers})
+    assert [len(launch.maps) for launch in program.launches] == ([0] if (layout, size) == ("n,c,h,w", 7) else [2])
 
 
 @pytest.mark.parametrize("case", CASES)

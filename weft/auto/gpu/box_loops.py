@@ -18,34 +18,40 @@ from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
 
 
-def open_operands(draft: GpuDraft, product: Product) -> tuple[Product, list[str], list[str]]:
+def turn_operands(draft: GpuDraft, product: Product) -> list[str]:
+    """Operands whose depth does not lie along memory get copies in which it does: the blocks that make these, to be
+    launches of their own."""
+    made = []
+    for side in (s for s in product.sides if s.turned):
+        layout = " ".join(LETTERS[d] for d in side.turned)
+        made.append(str(draft.s.pack(side.access.buffer.name, layout, pad=True, readers=[product.name])[0]))
+        what = f"a copy of `{side.access.buffer.name}` in which the depth lies along memory"
+        draft.decide("packing", product.name, what, "the copy engine fetches boxes of it")
+    return made
+
+
+def open_operands(draft: GpuDraft, product: Product) -> tuple[Product, list[str]]:
     """Where reads of the boxed operand ask whether an element is there, or leave some out, a copy in which they need
-    not: laid out so that the elements of a tap are side by side. Operands that are turned have a copy, too.
+    not: laid out so that the elements of a tap are side by side.
 
-    Of those the blocks that make them are returned, to be a launch of their own. Others are never made: blocks that
-    would are to be written into those that fill tiles (`compute_inline`).
+    Such copies are never made: the blocks that would, which are returned, are to be written into those that fill tiles
+    (`compute_inline`).
     """
-    opened, made = list[str](), list[str]()
-    sides = []
+    opened, sides = list[str](), []
     for side in product.sides:
-        if side.turned or (side.sizes and side.is_opened):
-            copy, storage = _copied(draft, side, product.stage.name)
-            (made if side.turned else opened).append(copy)
+        if side.sizes and side.is_opened:
+            steps = [(LETTERS[d], side.step_of(d)) for d in range(side.access.buffer.rank)]
+            words = [word for x, n in steps for word in ((x,) if n == 1 else (f"{x}/{n}", f"{x}%{n}"))]
+            copy, storage = _copied(draft, side, product.stage.name, " ".join(words))
+            opened.append(copy)
             side = replace(side, storage=storage)
-        if side.turned:
-            what = f"a copy of `{side.access.buffer.name}` in which the depth lies along memory"
-            draft.decide("packing", product.name, what, "the copy engine fetches boxes of it")
         sides.append(side)
-    return replace(product, rows=sides[0], columns=sides[1]), opened, made
+    return replace(product, rows=sides[0], columns=sides[1]), opened
 
 
-def _copied(draft: GpuDraft, side: Side, reader: str) -> tuple[str, str]:
+def _copied(draft: GpuDraft, side: Side, reader: str, layout: str) -> tuple[str, str]:
     """The block that copies an operand for ``reader``, and the storage."""
-    words = []
-    for d, old in enumerate(side.turned or range(side.access.buffer.rank)):
-        step = side.step_of(d)
-        words += [LETTERS[old]] if step == 1 else [f"{LETTERS[old]}/{step}", f"{LETTERS[old]}%{step}"]
-    buffer, layout = side.access.buffer.name, " ".join(words)
+    buffer = side.access.buffer.name
     if side.access.guarded:
         copy, storage = draft.s.surround(buffer, readers=[reader], layout=layout)
         return str(copy), str(storage)

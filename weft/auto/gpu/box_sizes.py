@@ -5,23 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from weft.auto.gpu.contraction_product import Product
+from weft.auto.gpu.contraction_product import Product, Side
 from weft.target.cuda.read_boxes import MOST_ELEMENTS
+
+#: Products that are summed while one byte of results is stored, where neither waits for the other.
+PRODUCTS_A_BYTE = 100
 
 
 def with_box(product: Product, rows: int, columns: int) -> Product | None:
     """``product`` with tiles of so many rows and columns, one side of them boxes, powers of two along each iterator:
-    those that leave fewest tiles half empty, of several that of the longest stretches of memory.
+    those that leave fewest tiles half empty and whose results lie side by side, of several that of the longest
+    stretches of memory.
 
     None where there are none, or where they are rows along one iterator, as in any product.
     """
+    if (rows, columns) not in product.boxes:
+        product.boxes[rows, columns] = _with_box(product, rows, columns)
+    return product.boxes[rows, columns]
+
+
+def _with_box(product: Product, rows: int, columns: int) -> Product | None:
     side = product.boxed
     size = rows if side is product.rows else columns
     if side is None or size & (size - 1):
         return None
     most = [min(_power_above(i.count), (MOST_ELEMENTS - 1) // step + 1) for i, step in zip(side.box, side.steps)]
     found = [replace(side, sizes=sizes) for sizes in _boxes(size, most)]
-    best = min(found, key=lambda s: (s.tiles_of(size), s.sizes), default=None)
+
+    def cost(s: Side) -> tuple[float, tuple[int, ...]]:
+        stored = product.with_side(s).spread * PRODUCTS_A_BYTE * product.stored
+        return s.tiles_of(size) * (product.steps + stored), s.sizes
+
+    best = min(found, key=cost, default=None)
     if best is None or (not side.is_opened and [i for i, n in zip(best.box, best.sizes) if n > 1] == [side.iterator]):
         return None
     return product.with_side(best)

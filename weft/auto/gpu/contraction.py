@@ -20,11 +20,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import gcd
 
-from weft.auto.gpu.box_loops import box_layout, open_operands, split_loops
+from weft.auto.gpu.box_loops import box_layout, open_operands, split_loops, turn_operands
 from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_operands
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
-from weft.auto.gpu.contraction_product import Product, Side, read_product
+from weft.auto.gpu.contraction_product import Product, Side, read_product, whole_bytes
 from weft.auto.gpu.contraction_prologue import find_prologue, has_prologue
 from weft.auto.gpu.contraction_results import (
     Kept,
@@ -53,7 +53,6 @@ from weft.auto.gpu.tiles import TILES
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Const
 from weft.schedules.find import find_buffer
 from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
@@ -83,6 +82,7 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
         tiles = [t for t in tiles if t.rows >= product.rows.iterator.count]
     reader = epilogue_of(draft, stage)
     if reader is not None and is_narrow(reader):
+        product = replace(product, stored=reader.write.buffer.dtype.itemsize)
         tiles = [t for t in tiles if not t.grouped or has_room(draft, product, t, reader)]
     plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
     prices = {p: product_seconds(product, draft.machine, p) for p in plans}
@@ -108,6 +108,7 @@ def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float
     tiles = contraction_tiles(product, draft.machine, ("groups",))
     reader = epilogue_of(draft, stage)
     if reader is not None and is_narrow(reader):
+        product = replace(product, stored=reader.write.buffer.dtype.itemsize)
         tiles = [t for t in tiles if has_room(draft, product, t, reader)]
     plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
     turned = [replace(p, turned=True) for p in plans if p.boxed and not p.moved]
@@ -120,13 +121,14 @@ def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPl
 
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
     found = read_product(draft.stage(name), surrounded=False, turned=plan.turned)
+    copies = turn_operands(draft, found) if found is not None and plan.turned else []
+    found = read_product(draft.stage(name), surrounded=False)
     boxed = plan.of(found).boxed if found is not None and plan.boxed else None
-    copies = [*surround_operands(draft, name, boxed), *(move_apart(draft, name) if plan.moved else ())]
-    found = read_product(draft.stage(name), surrounded=boxed is None, turned=plan.turned)
+    copies += [*surround_operands(draft, name, boxed), *(move_apart(draft, name) if plan.moved else ())]
+    found = read_product(draft.stage(name), surrounded=boxed is None)
     if found is None:
         raise ScheduleError(f"`{name}` tests what it reads")
-    product, opened, made = open_operands(draft, plan.of(found))
-    copies += made
+    product, opened = open_operands(draft, plan.of(found))
     prologue = find_prologue(draft, product) if plan.tiles.warps else None
     if plan.parts > 1:
         product = cut_depth(draft, product, plan.parts)
@@ -185,11 +187,12 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologu
     _bind(draft, nests, kept)
     for side, (load, storage) in zip(sides, operands):
         cooperate(
-            draft, load, storage, len(nest.around_piece), tiles.threads, written_out=_whole_bytes(side) >= min(SIZES)
+            draft, load, storage, len(nest.around_piece), tiles.threads, written_out=side.whole_bytes >= min(SIZES)
         )
-    if kept.results is not None:
+    if kept.results is not None and reader is not None:
         around = len(s.loops(kept.results[0])) - 2
-        cooperate(draft, *kept.results, around, tiles.threads, written_out=True)
+        wide = whole_bytes(reader[0].write.buffer)
+        cooperate(draft, *kept.results, around, tiles.threads, written_out=True, widest=wide)
         s.pad_rows(kept.results[1], WIDEST // find_buffer(s.kernel, kept.results[1]).dtype.itemsize)
     for q, loop in zip(every, steps if tiles.warps else ()):
         s.tensorize(loop, find_instruction(draft, q, grouped=tiles.grouped) or "")
@@ -301,8 +304,11 @@ def _bind(draft: GpuDraft, nests: Sequence[Nest], kept: Kept) -> None:
     s.vectorize(kept.own[-1])
 
 
-def cooperate(draft: GpuDraft, load: str, storage: str, outer: int, threads: int, *, written_out: bool) -> None:
-    """The copy into ``storage`` by all threads, each of them 16 bytes at a time where that divides a row.
+def cooperate(
+    draft: GpuDraft, load: str, storage: str, outer: int, threads: int, *, written_out: bool, widest: int = WIDEST
+) -> None:
+    """The copy into ``storage``, or from it, by all threads, each of them ``widest`` bytes at a time where that divides
+    a row: threads side by side are not to be further apart in memory than one access reaches.
 
     It is to be ``written_out``, unless elements come one by one and are too small to be copied while threads go on.
     """
@@ -310,7 +316,7 @@ def cooperate(draft: GpuDraft, load: str, storage: str, outer: int, threads: int
     buffer = find_buffer(s.kernel, storage)
     length = int(buffer.shape[-1].value)  # type: ignore[attr-defined]
     *loops, last = (str(x) for x in s.loops(load)[outer:])
-    vectors, lanes = split_names(s, last, gcd(length, WIDEST // buffer.dtype.itemsize))
+    vectors, lanes = split_names(s, last, gcd(length, max(1, widest // buffer.dtype.itemsize)))
     turns, thread = split_names(s, str(s.fuse(*loops, vectors)), threads)
     s.reorder(thread, turns, lanes)
     s.bind(thread, "thread")
@@ -318,13 +324,6 @@ def cooperate(draft: GpuDraft, load: str, storage: str, outer: int, threads: int
     if written_out:
         s.unroll(turns)
     draft.scheduled.add(load)
-
-
-def _whole_bytes(side: Side) -> int:
-    """What rows of an operand are a multiple of in memory, up to 16 bytes."""
-    buffer = side.access.buffer
-    row = buffer.shape[-1]
-    return gcd(int(row.value) * buffer.dtype.itemsize, WIDEST) if isinstance(row, Const) else buffer.dtype.itemsize
 
 
 def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:

@@ -7,14 +7,17 @@ the tiles of the depth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass, field, replace
+from math import gcd, prod
 
 from weft.auto.contraction_plan import is_contraction
+from weft.auto.gpu.draft import WIDEST
 from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.ir.buffer import Buffer
+from weft.ir.expr import Const, idx
 from weft.target.cuda.machine import GpuMachine
-from weft.target.cuda.read_boxes import MOST_DIMENSIONS, rows_apart, why_not_fetched
+from weft.target.cuda.rates import SECTOR
+from weft.target.cuda.read_boxes import rows_apart, why_not_fetched
 
 #: Below so many rows, columns or steps there is too little reuse for tiles in shared memory.
 FEWEST, SHALLOWEST = 16, 8
@@ -24,13 +27,21 @@ BESIDE_FEW = 256
 THICK = 64
 
 
+def whole_bytes(buffer: Buffer) -> int:
+    """What the places of rows in memory are multiples of, up to 16 bytes."""
+    long = [step for step, n in zip(buffer.element_strides(), buffer.shape) if n != idx(1)]
+    steps = [int(step.value) if isinstance(step, Const) else 1 for step in long]
+    return gcd(WIDEST, *(n * buffer.dtype.itemsize for n in steps if n != 1 or len(steps) == 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """An operand and its iterator that is tiled; ``along_depth`` where neighbours in memory are along the depth,
     which is in subscript ``deep``.
 
     A tile may also be a ``box`` along several iterators of the operand alone, ``sizes`` of each. It is taken from
-    ``storage``, where that is not the operand: of ``turned`` ones from a copy with these dimensions in that order.
+    ``storage``, where that is not the operand. ``turned`` is the order of dimensions of a copy that the operand is to
+    get, as which ``access`` then reads it.
     """
 
     access: StageAccess
@@ -83,10 +94,11 @@ class Side:
     @property
     def why_not_fetched(self) -> str | None:
         """Why the copy engine cannot fetch tiles; None where it can."""
-        apart = sum(step != 1 for step in self.steps) if self.turned else 0
-        if self.access.buffer.rank + apart > MOST_DIMENSIONS:
-            return f"a copy of `{self.access.buffer.name}` in steps has more than {MOST_DIMENSIONS} dimensions"
         return why_not_fetched(self.access.buffer)
+
+    @property
+    def whole_bytes(self) -> int:
+        return whole_bytes(self.access.buffer)
 
     @property
     def needs_box(self) -> bool:
@@ -103,7 +115,9 @@ class Side:
 class Product:
     """``rows`` times ``columns``, summed over ``deep`` steps of loop ``depth`` by block ``name`` into ``sums``.
 
-    ``batch`` and ``around`` are the loops of other iterators, over ``batches`` products and around each of them.
+    ``batch`` and ``around`` are the loops of other iterators, over ``batches`` products and around each of them;
+    ``boxes`` what was found for tiles of some sizes (`box_sizes`). ``stored`` are bytes of a result, as the formula
+    that is done with each sum leaves it.
     """
 
     stage: Stage
@@ -116,6 +130,8 @@ class Product:
     batch: tuple[str, ...]
     batches: int
     around: tuple[str, ...]
+    stored: int
+    boxes: dict[tuple[int, int], Product | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -132,7 +148,7 @@ class Product:
         can fetch all of them, or some it never could."""
         apart = [s.access.buffer for s in self.sides if why_not_fetched(s.access.buffer) is not None]
         able = all(rows_apart(b) is not None for b in apart)
-        return tuple(apart) if machine.has("tma") and able and not self.batch else ()
+        return tuple(apart) if machine.has("tma") and able else ()
 
     @property
     def boxed(self) -> Side | None:
@@ -143,12 +159,28 @@ class Product:
     def is_boxed(self) -> bool:
         return any(s.sizes for s in self.sides)
 
+    @property
+    def spread(self) -> float:
+        """How many times as large as a tile's results are the sectors of memory that these are stored to: of a box few
+        may lie side by side."""
+        side, write = next((s for s in self.sides if s.sizes), None), self.stage.write
+        along = sorted(zip(side.box, side.sizes), key=lambda x: write.stride(x[0].name) or 0) if side else []
+        run = 1
+        for i, n in along:
+            if write.stride(i.name) != run:
+                break
+            run *= min(n, i.count)
+            if n < i.count:
+                break
+        is_along = any(write.stride(i.name) == 1 for i, _ in along)
+        return 1 + (SECTOR - self.stored) / (run * self.stored) if is_along else 1.0
+
     def with_side(self, side: Side) -> Product:
         """With another way to tile the boxed side; loops that it goes along are no batch any more."""
         product = replace(self, rows=side) if self.rows.box else replace(self, columns=side)
         gone = [i for i in side.tiled if i.loop in self.batch]
         batch = tuple(x for x in self.batch if x not in [i.loop for i in gone])
-        return replace(product, batch=batch, batches=self.batches // prod(i.count for i in gone))
+        return replace(product, batch=batch, batches=self.batches // prod(i.count for i in gone), boxes={})
 
     @property
     def is_thin(self) -> bool:
@@ -199,7 +231,8 @@ def read_product(stage: Stage, *, surrounded: bool = True, turned: bool = False)
     around = tuple(stage.loop_of(i.name) for i in stage.reductions if i.name != depth.name and i.loop is not None)
     batches = prod(i.count for i in stage.spatial if i.loop in batch)
     depth_loop, sums = stage.loop_of(depth.name), stage.write.buffer.name
-    return Product(stage, down, across, depth_loop, depth.count, stage.name, sums, batch, batches, around)
+    size = stage.write.buffer.dtype.itemsize
+    return Product(stage, down, across, depth_loop, depth.count, stage.name, sums, batch, batches, around, size)
 
 
 def _side(stage: Stage, access: StageAccess, iterator: StageIter, depth: StageIter, turned: bool) -> Side:
@@ -216,7 +249,7 @@ def _depth_last(access: StageAccess, depth: StageIter) -> tuple[int, ...]:
     """The dimensions of an operand with that of the depth last; none where it lies along memory as it is."""
     deep = _dimension(access, depth.name)
     others = [d for d in range(access.buffer.rank) if d != deep]
-    return () if deep == access.buffer.rank - 1 else (*others, deep)
+    return () if access.stride(depth.name) == 1 else (*others, deep)
 
 
 def _in_order(access: StageAccess, order: tuple[int, ...]) -> StageAccess:

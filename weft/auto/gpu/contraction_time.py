@@ -17,11 +17,13 @@ from weft.auto.gpu.draft import WIDEST
 from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, launch_time
 from weft.auto.stages import buffer_bytes
 from weft.target.cuda.intrinsics import STEP_BYTES
+from weft.target.cuda.launch_bounds import engine_blocks
 from weft.target.cuda.machine import WARP, GpuMachine
-from weft.target.cuda.rates import ISSUE, L1_BYTES, Rates, rates_of
+from weft.target.cuda.rates import ISSUE, L1_BYTES, RESERVED_SHARED, Rates, rates_of
 
-#: Instructions for each copy of 16 bytes: it, its address, its test.
-COPY = 3
+#: Instructions for each copy of up to 16 bytes: it, its address, its test; and the least bytes of one that runs on its
+#: own, without a register in between.
+COPY, NARROWEST = 3, 4
 #: Products of an instruction of one warp (16-bit elements), bytes it loads.
 PRODUCTS, FRAGMENT = 16 * 8 * 16, 512
 #: The share of bandwidth that copies reach whose rows begin anywhere.
@@ -48,15 +50,19 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     product = plan.of(product)
     size = product.rows.access.buffer.dtype.itemsize
     fetched = tiles.grouped and (plan.moved or product.why_not_fetched(machine) is None)
-    piece = _piece(tiles, rates, size, fetched)
+    piece = _piece(tiles, rates, size, 0.0 if fetched else _copies(product, tiles), fetched)
     pieces = product.steps // product.deep * ceil(product.deep / (plan.parts * tiles.depth))
     blocks = count_blocks(product, tiles) * plan.parts
     copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
-    stored = tiles.rows * tiles.columns * product.stage.write.buffer.dtype.itemsize
+    stored = tiles.rows * tiles.columns * (product.stored if plan.parts == 1 else 4) * product.spread
     warps = tiles.threads / WARP
     alone = max(piece.issued / min(ISSUE, warps), piece.lsu, piece.matrix)
-    if fetched:  # two of the stages are being multiplied; a block is alone on its multiprocessor
-        each, shared = max(alone, rates.fetch_latency / max(1, tiles.stages - 2)), machine.shared_per_block
+    if fetched:  # two of the stages are being multiplied
+        each = max(alone, rates.fetch_latency / max(1, tiles.stages - 2))
+        words = tiles.rows * tiles.all_columns // tiles.threads
+        room = tiles.shared_bytes(size) + tiles.rows * tiles.columns * size  # results go through it, too
+        held = engine_blocks(words, tiles.threads, room, pieces, machine)
+        shared = machine.shared_per_sm // held - RESERVED_SHARED
     else:
         waits = rates.barrier + rates.shared_latency + (rates.mma_latency if tiles.warps else 0)
         in_turn = 0.0
@@ -96,10 +102,16 @@ def product_seconds(product: Product, machine: GpuMachine, plan: ContractionPlan
     return seconds + rates.launch + (plan.parts + 1) * product.results * 4 / machine.bandwidth
 
 
-def _piece(tiles: Tiles, rates: Rates, size: int, fetched: bool) -> Piece:
-    """``fetched``: the copy engine brings operands."""
+def _copies(product: Product, tiles: Tiles) -> float:
+    """Instructions of warps that copy the operands of a piece: such narrow ones as rows allow."""
+    counts = zip(product.sides, (tiles.rows, tiles.all_columns))
+    bytes_of = [(s, n * tiles.depth * s.access.buffer.dtype.itemsize) for s, n in counts]
+    return sum(n / s.whole_bytes * (COPY if s.whole_bytes >= NARROWEST else 2 * COPY) for s, n in bytes_of) / WARP
+
+
+def _piece(tiles: Tiles, rates: Rates, size: int, copies: float, fetched: bool) -> Piece:
+    """``copies`` are instructions of threads; ``fetched``: the copy engine brings operands."""
     copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
-    copies = copied / WIDEST / WARP * COPY
     products = tiles.rows * tiles.all_columns * tiles.depth
     warps = tiles.threads / WARP
     if not tiles.warps:
@@ -112,7 +124,7 @@ def _piece(tiles: Tiles, rates: Rates, size: int, fetched: bool) -> Piece:
         read = 1.0 * tiles.rows // GROUP_ROWS * (tiles.twins * GROUP_ROWS + tiles.all_columns) * tiles.depth * size
         registers = tiles.all_columns // 2 + OTHER_REGISTERS
         return Piece(
-            (0 if fetched else copies) + 8 * warps,
+            copies + 8 * warps,
             (read + copied) / (L1_BYTES * rates.shared_share),
             products * size / 2 / (rates.wgmma * (rates.fetched_share if fetched else rates.wgmma_share)),
             registers,

@@ -14,6 +14,7 @@ from weft.auto.gpu.fuse import fuse_stages
 from weft.auto.gpu.online_products import take_online
 from weft.auto.gpu.persistent import persist_steps
 from weft.auto.gpu.points import POINTS
+from weft.auto.gpu.product_axes import merge_product_axes
 from weft.auto.gpu.rows import ROWS
 from weft.auto.gpu.scans import take_scans
 from weft.auto.gpu.scatters import SCATTERS
@@ -53,6 +54,7 @@ def auto_schedule_gpu(
     draft.rank = rank
     take_online(draft)
     fuse_stages(draft)
+    merge_product_axes(draft)
     take_scans(draft)
     take_prologues(draft)
     schedule_nests(draft, STRATEGIES)

@@ -133,7 +133,9 @@ def emit_launch(
             help="check before, in a nest of its own",
         )
     limits = _bounds(program, grid, prod(shape), kernel.name if together else None)
-    head = _head(program, nest, name, params, extra, maps, limits if engine is None else f"{prod(shape)}, 1")
+    head = _head(
+        program, nest, name, params, extra, maps, limits if engine is None else f"{prod(shape)}, {engine.held}"
+    )
     names = (*(p.name for p in params), *extra, *(m.name for m in maps))
     launch = Launch(name, blocks, shape, shared, names, nest.condition, together, maps=maps, follows=follows)
     return launch, "\n".join([head, *f.lines, "}"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import ceil, prod
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -29,7 +30,7 @@ from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.persist_blocks import bulk_copies, find_bulk_loop
 from weft.target.cuda.program import TensorMap
 from weft.target.cuda.read_boxes import Box, read_box, turn_bytes
-from weft.target.cuda.read_launches import Grid
+from weft.target.cuda.read_launches import Grid, extents
 
 MAP = "struct alignas(64) TensorMap { unsigned char bytes[128]; };"
 _START = """template <int TURNS, int WARPS> __device__ __forceinline__ void start_turns(unsigned long long* turns) {
@@ -78,12 +79,13 @@ _SYNC = """template <int THREADS> __device__ __forceinline__ void sync_consumers
 @dataclass(slots=True)
 class Engine:
     """What the copy engine does for a launch: the transaction barriers of a ring of so many ``turns`` of ``bytes``, who
-    waits for them (``roles``), and the maps used so far."""
+    waits for them (``roles``), how many blocks a multiprocessor has at once (``held``), and the maps used so far."""
 
     barriers: Buffer
     turns: int
     bytes: int
     roles: Roles
+    held: int = 1
     maps: dict[TensorMap, str] = field(default_factory=dict)
 
     @property
@@ -98,10 +100,13 @@ def find_engine(grid: Grid, consumers: int, name: str, machine: GpuMachine) -> E
         return None
     turns = int(next(iter(rings.values())).shape[0].value)  # type: ignore[attr-defined]
     barriers = Buffer(name, dt.uint64, (idx(2 * turns),), scope="shared")
-    roles = choose_roles(kept_words(grid.body), consumers, machine, largest_words(grid.body))
+    counts = [int(e.value) for e in extents(grid.blocks) if isinstance(e, Const)]
+    held = max(1, ceil(prod(counts) / machine.sms))
+    alone = choose_roles(kept_words(grid.body), consumers, machine, largest_words(grid.body))
+    roles = alone if held == 1 else Roles(WARP, consumers)
     if roles is None:
         raise InternalError("too few registers for what the copy engine fetches")
-    return Engine(barriers, turns, sum(map(turn_bytes, rings.values())), roles)
+    return Engine(barriers, turns, sum(map(turn_bytes, rings.values())), roles, held)
 
 
 def wider_shape(shape: tuple[int, int, int], more: int) -> tuple[int, int, int]:

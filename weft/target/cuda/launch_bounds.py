@@ -35,6 +35,8 @@ GROUP = 4 * WARP
 PRODUCER, LEAST, MOST = 40, 24, 240
 #: Registers of a thread besides its sums that an instruction of warp groups takes.
 OPERANDS = 28
+#: Turns of a tile up to which a multiprocessor holds several blocks, how many, and registers of theirs besides sums.
+FEW_TURNS, MOST_BLOCKS, BESIDES = 8, 3, 56
 
 
 def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
@@ -83,6 +85,14 @@ def choose_roles(words: int, consumers: int, machine: GpuMachine, largest: int |
     # No more than a block starts with: who asks for others waits for ever.
     rest = (each * threads - GROUP * own) // consumers // REGISTER_STEP * REGISTER_STEP
     return Roles(GROUP, consumers, (own, min(MOST, rest)))
+
+
+def engine_blocks(words: int, consumers: int, shared: int, turns: int | None, machine: GpuMachine) -> int:
+    """Blocks that the copy engine works for that a multiprocessor is to hold, whose threads keep ``words`` each: more
+    than one only where a tile is but some ``turns``, so that one stores what it has while another multiplies."""
+    if turns is None or turns > FEW_TURNS:
+        return 1
+    return max(1, min(MOST_BLOCKS, resident_blocks(machine, consumers + WARP, words + BESIDES, shared)))
 
 
 def kept_words(body: Stmt) -> int:

@@ -14,7 +14,7 @@ from weft.passes.registry import register, run_passes, too_deep
 from weft.target.cuda.disassemble import disassemble
 from weft.target.cuda.emit_hardware import missing_for
 from weft.target.cuda.emit_launch import emit_program
-from weft.target.cuda.launch_bounds import choose_roles
+from weft.target.cuda.launch_bounds import choose_roles, engine_blocks
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.nvrtc import compile_cubin, compile_ptx
 from weft.target.cuda.program import CudaProgram, Site
@@ -53,7 +53,7 @@ register(
             only_if="what runs ahead, hardware intrinsics",
             options="aligned, missing_for, has_registers",
         ),
-        _own("persist_blocks", needs="grid form", only_if="hardware intrinsics", options="cores"),
+        _own("persist_blocks", needs="grid form", only_if="hardware intrinsics", options="cores, blocks_a_core"),
         _own("select_products", needs="grid form", only_if="hardware intrinsics", options="missing_for"),
     ]
 )
@@ -74,6 +74,7 @@ def context_of(machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str,
         has_async_copies=machine.has("cp.async"),
         aligned=(aligned or {}) if machine.has("tma") else None,
         cores=machine.sms,
+        blocks_a_core=partial(engine_blocks, machine=machine),
         has_registers=lambda words, threads: choose_roles(words, threads, machine) is not None,
         missing_for=partial(missing_for, machine=machine),
     )

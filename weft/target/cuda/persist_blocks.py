@@ -10,17 +10,19 @@
       }                                               ...
     } }                                           } } } }
 
-There are as many blocks as multiprocessors, and ``n`` counts the turns of a ring over all tiles: hints say where the
-engine waits until a turn is free, and products until it is there (`emit_roles`).
+There are as many blocks as multiprocessors, or two or three for each where tiles are short, and ``n`` counts the turns
+of a ring over all tiles: hints say where the engine waits until a turn is free, and products until it is there
+(`emit_roles`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
 from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Cast, Compare, Expr, Load, Var, const, idx
 from weft.ir.hardware import BULK_COPY
 from weft.ir.nesting import around, find_path, flat, perfect_nest, replace_in, sequence, strip
@@ -28,15 +30,16 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Assign, Barrier, For, If, Kernel, Let, Stmt, Store, Tensorized, hint
 from weft.ir.visit import Node, free_vars, fresh_name, map_statements, mentions, rewrite, stores, used_names, walk
 from weft.passes.analysis.loop_ranges import constant_extent
+from weft.target.cuda.launch_bounds import kept_words
 
 
-def persist_blocks(kernel: Kernel, *, cores: int) -> Kernel:
-    """``kernel``, in grid form, with at most a block for each of ``cores`` in launches with bulk copies."""
+def persist_blocks(kernel: Kernel, *, cores: int, blocks_a_core: Callable[[int, int, int, int | None], int]) -> Kernel:
+    """``kernel``, in grid form, with at most so many ``blocks_a_core`` of ``cores`` in launches with bulk copies."""
     taken = used_names(kernel)
 
     def visit(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "block":
-            return _persisted(s, cores, taken) if bulk_copies(s) else s
+            return _persisted(s, cores, blocks_a_core, taken) if bulk_copies(s) else s
         return map_statements(s, visit)
 
     return replace(kernel, body=visit(kernel.body))
@@ -57,7 +60,13 @@ def _is_around(s: Stmt) -> bool:
     return any(isinstance(n, For) and bulk_copies(n) for n in walk(s))
 
 
-def _persisted(launch: For, cores: int, taken: set[str]) -> Stmt:
+def held_blocks(body: Stmt, shared: Iterable[Buffer], consumers: int, held: Callable[..., int]) -> int:
+    """How many blocks with threads that run ``body`` a multiprocessor is to hold."""
+    room = sum(b.byte_count() or 0 for b in shared)
+    return held(kept_words(body), consumers, room, constant_extent(find_bulk_loop(body)))
+
+
+def _persisted(launch: For, cores: int, blocks_a_core: Callable[..., int], taken: set[str]) -> Stmt:
     blocks, s = perfect_nest(launch, "block")
     inner: list[Alloc | Let] = []
     while isinstance(s, (Alloc, Let)):
@@ -66,7 +75,9 @@ def _persisted(launch: For, cores: int, taken: set[str]) -> Stmt:
     threads, body = perfect_nest(s, "thread")
     counts = [constant_extent(x) or 0 for x in blocks]
     total = prod(counts)
-    count = min(total, cores)
+    own = [x.buffer for x in inner if isinstance(x, Alloc)]
+    held = held_blocks(body, own, prod(constant_extent(x) or 0 for x in threads), blocks_a_core)
+    count = min(total, cores * held)
     rounds = -(-total // count)
     turn = For(Var(fresh_name("wave", taken)), idx(0), idx(rounds), "serial", body)
     block = replace(launch, var=Var(fresh_name("b", taken)), hi=idx(count))

@@ -68,7 +68,7 @@ def read_box(nest: Stmt, around: Ranges | None = None) -> Box | None:
     if taken is None:
         return None
     apart, own = loops[: len(loops) - len(taken)], loops[len(loops) - len(taken) :]
-    others = [d for d in range(load.buffer.rank) if d not in taken]
+    others = [d for d in _long(load.buffer) if d not in taken]
     sizes = (*(constant_extent(x) or 0 for x in reversed(own)), *(1 for _ in others))
     steps = (*(linear_form(simplify(load.indices[d])).terms[x.var] for d, x in zip(taken, own)),)
     start: dict[Var, Expr] = {x.var: idx(0) for x in own}
@@ -86,18 +86,23 @@ def why_not_fetched(buffer: Buffer) -> str | None:
     """Why the engine cannot fetch boxes of ``buffer``; None where it can, if its address is a multiple of 16 bytes."""
     if not _may_be_fetched(buffer):
         return f"`{buffer.name}` is no array of 8-bit or 16-bit elements with up to {MOST_DIMENSIONS} dimensions"
-    sizes, strides = (tuple(e) for e in (buffer.shape, buffer.element_strides()))
-    numbers = [int(e.value) for e in (*sizes, *strides) if isinstance(e, Const)]
+    numbers = [e.value for e in (*buffer.shape, *buffer.element_strides()) if isinstance(e, Const)]
     if len(numbers) < 2 * buffer.rank:
         return f"not all sizes of `{buffer.name}` are numbers"
-    steps = [buffer.dtype.itemsize * n for n in numbers[buffer.rank : -1]]
-    if numbers[-1] != 1 or any(n % ALIGN or n <= 0 for n in steps):
+    *outer, last = (int(numbers[buffer.rank + d]) for d in _long(buffer))
+    steps = [buffer.dtype.itemsize * n for n in outer]
+    if last != 1 or any(n % ALIGN or n <= 0 for n in steps):
         return f"rows of `{buffer.name}` do not begin at multiples of {ALIGN} bytes"
     return None
 
 
 def _may_be_fetched(buffer: Buffer) -> bool:
-    return buffer.scope == "global" and buffer.dtype.itemsize in (1, 2) and buffer.rank <= MOST_DIMENSIONS
+    return buffer.scope == "global" and buffer.dtype.itemsize in (1, 2) and 0 < len(_long(buffer)) <= MOST_DIMENSIONS
+
+
+def _long(buffer: Buffer) -> list[int]:
+    """The dimensions of ``buffer``, those of one element left out: nothing is ever further along one."""
+    return [d for d, n in enumerate(buffer.shape) if n != idx(1)]
 
 
 def rows_apart(buffer: Buffer) -> int | None:
@@ -178,7 +183,7 @@ def _dimensions(loops: list[For], s: Store, load: Load) -> list[int] | None:
         taken.insert(0, found[0])
     free = {x.var for x in loops}
     hidden = any(v in free for own in terms for atom in own if atom not in free for v in walk(atom))
-    return taken if taken and taken[-1] == load.buffer.rank - 1 and not hidden else None
+    return taken if taken and taken[-1] == _long(load.buffer)[-1] and not hidden else None
 
 
 def turn_bytes(ring: Buffer) -> int:

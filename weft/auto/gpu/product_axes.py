@@ -1,0 +1,55 @@
+"""Neighbouring axes of a product that all of the program walks together, as one: the pixels of an image, all images.
+
+A convolution with a window of one pixel is then a product of matrices, whatever the layout; rows of a batch become rows
+of one matrix, and tiles need not end where one axis does.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from weft.auto.contraction_plan import is_contraction
+from weft.auto.gpu.draft import GpuDraft
+from weft.auto.stages import Stage, StageAccess
+
+
+def merge_product_axes(draft: GpuDraft) -> None:
+    """Rows, columns and the depth of every product, as long as they can be; a batch stays as it is."""
+    for name in [s.name for s in draft.stages]:
+        while _merge(draft, draft.stage(name)):
+            pass
+
+
+def _merge(draft: GpuDraft, stage: Stage) -> bool:
+    """Whether there were two axes to merge."""
+    if stage.op != "+" or stage.is_inside or len(stage.distinct_reads) != 2 or not is_contraction(stage):
+        return False
+    for access in (stage.write, *stage.distinct_reads):
+        for d, (first, second) in enumerate(pairwise(map(_own, access.rows or ()))):
+            if first is None or second is None or not _is_pair(stage, first, second):
+                continue
+            buffer = access.buffer.name
+            if draft.attempt(draft.s.merge_axes, buffer, d) is None:
+                what = f"`{first}` and `{second}` are one axis"
+                draft.decide("tiling", stage.name, what, "they lie side by side in all that is read and written")
+                return True
+    return False
+
+
+def _own(row: dict[str, int]) -> str | None:
+    """The iterator that a subscript is."""
+    used = [(name, n) for name, n in row.items() if n]
+    return used[0][0] if len(used) == 1 and used[0][1] == 1 else None
+
+
+def _is_pair(stage: Stage, first: str, second: str) -> bool:
+    """Whether both are used by the same accesses, side by side, and not by all of them: that is a batch."""
+    if not all(stage.by_name[i].loop is not None for i in (first, second)):
+        return False
+    every = (stage.write, *stage.distinct_reads)
+    using = [a for a in every if a.uses(first) or a.uses(second)]
+    return len(using) < len(every) and all(_neighbours(a, first, second) for a in using)
+
+
+def _neighbours(access: StageAccess, first: str, second: str) -> bool:
+    return (first, second) in pairwise(map(_own, access.rows or ()))
