@@ -47,12 +47,13 @@ def check_fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *, nu
 
 def _check_window(kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdict:
     name = alloc.buffer.name
-    windows, whole = _windows(kernel, alloc, dim), _window(kernel, alloc, alloc, dim)
+    whole = _window(kernel, alloc, alloc, dim)
     if whole is None:
         return refuse(f"nothing touches `{name}`")
     most = _width([whole])
     if most is not None and most <= factor:
         return OK
+    windows = _windows(kernel, alloc, dim)
     width = _width(windows)
     if width is None:
         return refuse(f"how much of dimension {dim} of `{name}` is alive at once is not known")

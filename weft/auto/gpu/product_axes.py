@@ -6,6 +6,7 @@ of one matrix, and tiles need not end where one axis does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 from weft.auto.contraction_plan import is_contraction
@@ -36,7 +37,7 @@ def _merge(draft: GpuDraft, stage: Stage) -> bool:
     return False
 
 
-def _own(row: dict[str, int]) -> str | None:
+def _own(row: Mapping[str, int]) -> str | None:
     """The iterator that a subscript is."""
     used = [(name, n) for name, n in row.items() if n]
     return used[0][0] if len(used) == 1 and used[0][1] == 1 else None
