@@ -111,7 +111,8 @@ def _party(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]], sourc
     ours = (str(NATIVE), *map(str, INCLUDE))
     for address in row["stack"]:
         for place in places.get(address, ()):
-            if place.line and not place.file.startswith(ours):
+            is_stub = place.function.startswith("__device_stub__")  # what a launch calls; its line is the kernel's
+            if place.line and not is_stub and not place.file.startswith(ours):
                 return Party(row["action"], "host", _span(place.file, place.line, sources))
     return Party(row["action"], "host")
 

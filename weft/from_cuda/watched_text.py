@@ -99,6 +99,14 @@ class _Lines:
         return 0 < number <= len(text) and text[number - 1][column - 1 :].startswith("return")
 
 
+def _stored(found: re.Match[str], line: str) -> str | None:
+    """What a store writes, or what an atomic function adds (or sets, or flips) where zero would change nothing."""
+    if "value" in found.groupdict():
+        return found["value"].partition(" ")[2] if "atomic" not in found["mode"] else None
+    added = re.search(r"atomicrmw(?: volatile)? (?:add|sub|or|xor) ptr .*, i\d+ (%?[-\w.]+)(?: syncscope| \w+,)", line)
+    return added[1] if added else None
+
+
 @cache
 def _source_lines(file: str) -> list[str]:
     try:
@@ -230,8 +238,9 @@ class _Function:
         site = self.lines.site(line)
         before: list[str] = []
         value = "0"
-        if flags & _WRITES and "value" in found.groupdict() and found["type"] in _BITS and not flags & _ATOMIC:
-            before, value = self._value(found["type"], found["value"].partition(" ")[2])
+        given = _stored(found, line)
+        if flags & _WRITES and given is not None and found["type"] in _BITS:
+            before, value = self._value(found["type"], given)
             flags |= _VALUED
         call = self._ask(pointer, size, flags, site, value)
         if call is None:

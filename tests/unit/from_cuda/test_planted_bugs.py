@@ -64,3 +64,25 @@ def test_the_command_reports_writes_a_page_and_fails(tmp_path: Path, capfd: pyte
     assert "<mark>    1  __global__ void add" in page.read_text()
     assert weft_main(["cuda", "check", str(source)]) == 3
     assert weft_main(["cuda", "check", str(source), "--ignore", "race", "--", "more"]) == 3
+
+
+def test_textures_and_atomics_that_change_nothing_are_silent(tmp_path: Path) -> None:
+    source = tmp_path / "silent.cu"
+    source.write_text("""
+texture<float, 1, cudaReadModeElementType> table;
+__global__ void fetch(float *y, unsigned *z) {
+  y[threadIdx.x] = tex1Dfetch(table, threadIdx.x);
+  if (threadIdx.x < 32) z[threadIdx.x % 32] = threadIdx.x + 1;
+  else atomicOr(&z[threadIdx.x % 32], threadIdx.x & 0u);
+}
+int main() {
+  float *x, *y;
+  unsigned *z;
+  cudaMalloc(&x, 256), cudaMalloc(&y, 256), cudaMalloc(&z, 128), cudaMemset(x, 0, 256), cudaMemset(z, 0, 128);
+  cudaBindTexture(0, table, x, 256);
+  fetch<<<1, 64>>>(y, z);
+  cudaUnbindTexture(table);
+  cudaFree(x), cudaFree(y), cudaFree(z);
+}
+""")
+    assert weft_main(["cuda", "check", str(source)]) == 0
