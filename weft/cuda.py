@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from weft.runtime.cuda_device import default_machine, find_device
@@ -10,15 +11,16 @@ from weft.runtime.cuda_memory import DeviceArray
 from weft.target.cuda.machine import GpuMachine
 
 if TYPE_CHECKING:
+    from weft.graph.from_torch.load_inline import load_inline as load_inline
     from weft.operators.cuda_kernel import kernel as kernel
+
+_LATER = {"kernel": "weft.operators.cuda_kernel", "load_inline": "weft.graph.from_torch.load_inline"}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "kernel":
+    if name not in _LATER:
         raise AttributeError(f"module 'weft.cuda' has no attribute {name!r}")
-    from weft.operators.cuda_kernel import kernel
-
-    return kernel
+    return getattr(importlib.import_module(_LATER[name]), name)
 
 
 def synchronize(device: int | None = None) -> None:
@@ -34,4 +36,13 @@ def synchronize(device: int | None = None) -> None:
         found.check_records()
 
 
-__all__ = ["DeviceArray", "GpuMachine", "default_machine", "device_count", "is_available", "kernel", "synchronize"]
+__all__ = [
+    "DeviceArray",
+    "GpuMachine",
+    "default_machine",
+    "device_count",
+    "is_available",
+    "kernel",
+    "load_inline",
+    "synchronize",
+]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,12 +55,14 @@ def build_program(options: BuildOptions, *, ahead: bool = True, dependencies: Pa
         folder = Path(text)
         if options.compile_only:
             return [_compile_file(f, options, _object_path(f, options), folder, ahead) for f in options.files]
-        objects = []
-        for number, file in enumerate(options.files):
-            if file.suffix in LINKED:
-                objects.append(file)
-            else:
-                objects.append(_compile_file(file, options, folder / f"{number}.o", folder, ahead))
+
+        def compiled(number: int, file: Path) -> Path:
+            return (
+                file if file.suffix in LINKED else _compile_file(file, options, folder / f"{number}.o", folder, ahead)
+            )
+
+        with ThreadPoolExecutor(1 if ahead else os.cpu_count()) as pool:  # code made ahead is made by this process
+            objects = list(pool.map(compiled, range(len(options.files)), options.files))
         return [_link(objects, options, folder)]
 
 

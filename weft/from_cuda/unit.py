@@ -17,8 +17,9 @@ from weft.ir.span import Source, Span
 
 #: The last declaration of our own header.
 _END_OF_HEADER = '"name": "_weft_end_of_header"'
+_ON_DEVICE = ("CUDADeviceAttr", "CUDAGlobalAttr")
 #: Headers that are not found, after which it is given up.
-_MOST_EMPTY = 64
+_MOST_EMPTY = 16
 #: Headers of the standard library that device code has no use for: found missing one by one, each would cost a reading.
 _OF_THE_HOST = (
     "algorithm", "array", "atomic", "bitset", "chrono", "complex", "ctime", "deque", "exception", "fstream",
@@ -212,7 +213,8 @@ class Unit:
 
     def _on_device(self, complaint: Complaint) -> bool:
         for f in self.functions:
-            is_ours = f.has("CUDADeviceAttr") or f.has("CUDAGlobalAttr")
+            # What is implicitly so, such as a lambda of the host's, is not meant to be.
+            is_ours = any(a.kind in _ON_DEVICE and not a.raw.get("implicit") for a in f.inner)
             is_here = f.file == complaint.file and f.line <= complaint.line <= f.end
             if is_ours and is_here and not f.raw.get("isImplicit"):
                 return True
@@ -232,12 +234,13 @@ def read_unit(
     """Reads a source; ``uses`` are kernels made from templates, such as ``scale<float>``, to be instantiated."""
     asked = "".join(f"\n__attribute__((used)) static auto _weft_use_{n} = &{use};" for n, use in enumerate(uses))
     empty: list[str] = [] if host_too else [*_OF_THE_HOST, *host_headers()]
+    most = len(empty) + _MOST_EMPTY
     while True:
         reading = run_clang(
             translate_ptx(text) + asked, name, include=include, defines=defines, options=options, empty=empty
         )
         missing = next(filter(None, map(_missing_header, reading.complaints)), None)
-        if host_too or missing is None or missing in empty or len(empty) >= _MOST_EMPTY:
+        if host_too or missing is None or missing in empty or len(empty) >= most:
             break
         empty.append(missing)  # of the host's side, most likely: what the device misses is told then
     source = Source(name, text)

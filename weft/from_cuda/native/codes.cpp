@@ -119,6 +119,8 @@ uint64_t slot_value(const char *text, const char *unit, const weft_launch *launc
   return (pointer_at(arguments, self) - all.low) / (uint64_t)atoll(rest + 1);
 }
 
+const char *(*answer_here)(const char *question);
+
 int server() {
   static const int found = getenv("WEFT_CUDA_SERVER") ? atoi(getenv("WEFT_CUDA_SERVER")) : -1;
   return found;
@@ -127,6 +129,10 @@ int server() {
 // Asks the process that started this one; its answer, to be freed, or null.
 char *ask(const char *question) {
   static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+  if (answer_here) {
+    const char *found = answer_here(question);
+    return found && strncmp(found, "ok", 2) == 0 ? strdup(found) : nullptr;
+  }
   if (server() < 0) return nullptr;
   pthread_mutex_lock(&one_at_a_time);
   size_t room = 1 << 16, length = 0;
@@ -239,6 +245,9 @@ version *find_version(grid_code *codes, const weft_kernel *kernel, const char *k
   return made;
 }
 }  // namespace
+
+// A library that was loaded into a process that makes code asks there.
+extern "C" void weft_answer_by(const char *(*answer)(const char *question)) { answer_here = answer; }
 
 bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
                    cudaError_t *error, double *start) {

@@ -135,6 +135,28 @@ uint64_t weft_bytes_behind(const void *at, const void **begin) {
 }
 
 extern "C" {
+// Memory that others allocated, whose size is known for the time of a call: how far its pointers reach.
+void weft_note_memory(void *at, size_t bytes) {
+  if (!at || !bytes) return;
+  pthread_mutex_lock(&lock);
+  size_t kept = 0;
+  for (size_t i = 0; i < count; ++i) {
+    bool is_stale = known[i].type == cudaMemoryTypeUnregistered && known[i].at < (char *)at + bytes &&
+                    (char *)at < known[i].at + known[i].bytes;
+    if (!is_stale) known[kept++] = known[i];
+  }
+  count = kept;
+  pthread_mutex_unlock(&lock);
+  remember(allocation{(char *)at, bytes, cudaMemoryTypeUnregistered, nullptr, 0});
+}
+void weft_forget_noted() {
+  pthread_mutex_lock(&lock);
+  size_t kept = 0;
+  for (size_t i = 0; i < count; ++i)
+    if (known[i].type != cudaMemoryTypeUnregistered) known[kept++] = known[i];
+  count = kept;
+  pthread_mutex_unlock(&lock);
+}
 cudaError_t cudaMalloc(void **at, size_t bytes) { return allocate(at, bytes, cudaMemoryTypeDevice); }
 cudaError_t cudaMallocManaged(void **at, size_t bytes, unsigned int) { return allocate(at, bytes, cudaMemoryTypeManaged); }
 cudaError_t cudaMallocHost(void **at, size_t bytes) { return allocate(at, bytes, cudaMemoryTypeHost); }

@@ -47,6 +47,15 @@ def torch() -> Any:
 
 
 @functools.cache
+def cpp_extension() -> Any:
+    """What torch builds extensions with."""
+    torch()
+    import torch.utils.cpp_extension as module
+
+    return module
+
+
+@functools.cache
 def decompositions() -> dict[Any, Any]:
     """How operators without a formula are made of others: torch's own table, but for what is kept whole."""
     from torch._decomp import core_aten_decompositions, decomposition_table

@@ -1,0 +1,52 @@
+"""`weft.cuda.load_inline`: an extension of Python with CUDA kernels, on tensors of the CPU.
+
+torch's headers take a minute to compile: the extension here is plain C++ that gets addresses.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch")
+from weft.graph.from_torch import load_inline as module  # noqa: E402
+
+CPP = r"""
+#include <Python.h>
+void scale(float *x, float *y, int n);
+static PyObject *call(PyObject *, PyObject *given) {
+  unsigned long long x, y;
+  int n;
+  if (!PyArg_ParseTuple(given, "OKKi", &given, &x, &y, &n)) return nullptr;
+  scale((float *)x, (float *)y, n);
+  Py_RETURN_NONE;
+}
+static PyMethodDef methods[] = {{"scale", call, METH_VARARGS, ""}, {}};
+static PyModuleDef made = {PyModuleDef_HEAD_INIT, "plain_extension", "", -1, methods};
+PyMODINIT_FUNC PyInit_plain_extension() { return PyModule_Create(&made); }
+"""
+CUDA = r"""
+template <typename T> __global__ void scaled(const T *x, T *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 3 * x[i];
+}
+void scale(float *x, float *y, int n) { scaled<<<(n + 63) / 64, 64>>>(x, y, n); }
+"""
+
+
+def test_kernels_of_an_extension_run_as_whole_grids() -> None:
+    made = weft.cuda.load_inline("plain_extension", CPP, CUDA, no_implicit_headers=True)
+    both = torch.arange(200, dtype=torch.float32)
+    made.scale(both, both.data_ptr(), both.data_ptr() + 400, 100)
+    assert torch.equal(both[100:], 3 * both[:100])
+    *_, server = module._answering[-1]
+    assert server.refused == {}
+    ((launch,),) = [keys for kernels in server.launches.values() for keys in kernels.values()]
+    assert launch.startswith("64 1 1 0 1 1 0")
+    assert ";0:0,1:0" in launch  # they are parts of one tensor
+
+
+def test_functions_are_bound_as_torch_binds_them() -> None:
+    assert 'm.def("f", torch::wrap_pybind_function(f), R"(f)");' in module._bindings(["f"])
+    assert 'R"(what it does)"' in module._bindings({"f": "what it does"})
