@@ -7,14 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-<<<<<<< HEAD
 extern "C" weft_site __start_weft_sites[] __attribute__((weak));
-=======
-extern "C" {
-extern weft_site __start_weft_sites[] __attribute__((weak));
-extern char __executable_start[] __attribute__((weak)), end[] __attribute__((weak));  // of a program; a library has none
-}
->>>>>>> f475f99 (weft.cuda.load_inline: extensions of PyTorch with CUDA kernels on CPU tensors, GPU tensors by torch's own build; a header of the host's that is missing does not end the reading of kernels; units compile side by side)
 
 namespace {
 weft_launch launch;

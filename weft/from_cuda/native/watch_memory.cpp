@@ -7,10 +7,6 @@
 #include <sys/mman.h>
 
 extern "C" {
-<<<<<<< HEAD
-=======
-extern char __executable_start[] __attribute__((weak)), end[] __attribute__((weak));  // of a program; a library has none
->>>>>>> f475f99 (weft.cuda.load_inline: extensions of PyTorch with CUDA kernels on CPU tensors, GPU tensors by torch's own build; a header of the host's that is missing does not end the reading of kernels; units compile side by side)
 extern weft_variable __start_weft_variables[] __attribute__((weak)), __stop_weft_variables[] __attribute__((weak));
 struct weft_shared { const char *unit; void (*tell)(); };
 extern weft_shared __start_weft_shared[] __attribute__((weak)), __stop_weft_shared[] __attribute__((weak));
