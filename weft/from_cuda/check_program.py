@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weft.from_cuda.demangle import short_name
+from weft.from_cuda.demangle import last_part, short_name
 from weft.from_cuda.kept_program import build_or_take
 from weft.from_cuda.nvcc_options import BuildOptions
 from weft.from_cuda.toolchain import INCLUDE, NATIVE
@@ -93,7 +93,7 @@ def _finding(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]], sou
     what = re.sub(r"`(_Z\w+)`", lambda m: f"`{short_name(m[1])}`", row["what"])
     called = _called(row, places)
     if called:
-        what = re.sub(r"^a call gives", f"`{called}` gives", what)
+        what = re.sub(r"^a call gives", f"{called} gives", what)
     kernel = f" (in kernel `{short_name(row['kernel'])}`)" if row.get("kernel") else ""
     return Finding(row["kind"], what + kernel, parties, row["help"] or None)
 
@@ -101,7 +101,9 @@ def _finding(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]], sou
 def _called(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> str:
     """The function of CUDA's API that a finding of the host's is about."""
     names = [p.function for party in row["parties"][:1] for a in party.get("stack", ()) for p in places.get(a, ())]
-    return next((name for name in names if re.match(r"cu(da)?[A-Z]", name)), "")
+    if "__cudaPushCallConfiguration" in names:
+        return "a launch"
+    return next((f"`{name}`" for name in names if re.match(r"cu(da)?[A-Z]|cublas|curand|cufft", name)), "")
 
 
 def _party(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]], sources: Mapping[str, Source]) -> Party:
@@ -111,8 +113,7 @@ def _party(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]], sourc
     ours = (str(NATIVE), *map(str, INCLUDE))
     for address in row["stack"]:
         for place in places.get(address, ()):
-            is_stub = place.function.startswith("__device_stub__")  # what a launch calls; its line is the kernel's
-            if place.line and not is_stub and not place.file.startswith(ours):
+            if place.line and not place.file.startswith(ours):
                 return Party(row["action"], "host", _span(place.file, place.line, sources))
     return Party(row["action"], "host")
 
@@ -150,4 +151,4 @@ def _host_places(addresses: Collection[int], program: Path) -> dict[int, list[_P
 
 def _place(function: str, where: str) -> _Place:
     file, _, line = where.partition(" ")[0].rpartition(":")
-    return _Place(function.partition("(")[0], file, int(line) if line.isdigit() else 0)
+    return _Place(last_part(function), file, int(line) if line.isdigit() else 0)

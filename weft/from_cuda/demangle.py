@@ -18,10 +18,14 @@ def demangle(name: str) -> str | None:
 
 
 def short_name(name: str) -> str:
-    """The last part of a demangled name, without what it is in, its parameters and template arguments."""
-    text = (demangle(name) or name).replace("(anonymous namespace)::", "")
+    """The last part of what a mangled name stands for."""
+    return last_part(demangle(name) or name)
+
+
+def last_part(name: str) -> str:
+    """A name without what it is in, its parameters, template arguments and type."""
     kept, depth = "", 0
-    for letter in text:
+    for letter in name.replace("(anonymous namespace)::", ""):
         depth += letter in "<("
         if depth == 0:
             kept += letter

@@ -22,6 +22,7 @@ _FLAGS = (
     "-fno-exceptions",
     "-fno-rtti",
     "-fno-threadsafe-statics",
+    "-fno-optimize-sibling-calls",  # a call that fails is named by the stack
     "-g",
     "-Wno-everything",
 )

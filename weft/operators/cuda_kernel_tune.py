@@ -120,9 +120,11 @@ def kept_choice(key: str) -> Version:
 def _is_same(right: Sequence[Array], results: Sequence[Array]) -> bool:
     """Equal, or as near as sums by atomics in another order are."""
     for a, b in zip(right, results):
-        if a.dtype.kind == "f" and not np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
+        if np.array_equal(a.view(np.uint8), b.view(np.uint8)):
+            continue
+        if a.dtype.kind in "iub":
             return False
-        if a.dtype.kind != "f" and not np.array_equal(a, b):
+        if not np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-4, atol=1e-5, equal_nan=True):
             return False
     return True
 
@@ -203,6 +205,5 @@ class _Copies:
             host = np.empty(high - low, np.uint8)
             if high > low:
                 ask("cuMemcpyDtoH", host.ctypes.data, work, high - low)
-            kind = to_numpy(array.dtype)
-            found.append(host.view(kind).astype(np.float64) if array.dtype.is_float else host)
+            found.append(host.view(to_numpy(array.dtype)))
         return found

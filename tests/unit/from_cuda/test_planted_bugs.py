@@ -19,7 +19,7 @@ PLANTED = sorted((Path(__file__).parent / "planted").glob("*.cu"))
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All of them as one program, each with its mistake and without: the first argument says which one runs."""
     folder = tmp_path_factory.mktemp("planted")
-    parts, cases = ["#include <cassert>\n#include <cstdlib>\n"], []
+    parts, cases = ["#include <cassert>\n#include <cooperative_groups.h>\n#include <cstdlib>\n"], []
     for number, file in enumerate(PLANTED):
         for bug in (0, 1):
             parts.append(f'#define BUG {bug}\nnamespace {file.stem}_{bug} {{\n#include "{file}"\n}}\n#undef BUG\n')
@@ -86,3 +86,24 @@ int main() {
 }
 """)
     assert weft_main(["cuda", "check", str(source)]) == 0
+
+
+def test_calls_that_fail_are_named_where_the_program_made_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "calls.cu"
+    source.write_text("""
+__constant__ float weights[2];
+template <typename T> __global__ void k(T *x) {}
+int main() {
+  float h[4];
+  k<float><<<1, 2000>>>(nullptr);
+  cudaMemcpyToSymbol(weights, h, 16);
+}
+""")
+    assert weft_main(["cuda", "check", str(source)]) == 1
+    told = capfd.readouterr().err
+    assert "a launch gives cudaErrorInvalidConfiguration" in told
+    assert f"{source}:6  k<float><<<1, 2000>>>(nullptr);" in told
+    assert "`cudaMemcpyToSymbol` gives cudaErrorInvalidValue" in told
+    assert f"{source}:7  cudaMemcpyToSymbol(weights, h, 16);" in told

@@ -136,6 +136,7 @@ void __cudaRegisterVar(void **unit, char *host, char *, const char *name, int, s
 unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void *stream) {
   if (depth == 16) return 1;
   pending[depth++] = configuration{grid, block, shared_bytes, stream};
+  if (weft_watching) weft_watch_launching(true);
   return 0;
 }
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes, void *stream) {
@@ -146,7 +147,9 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_b
 }
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
                              cudaStream_t) {
-  return launch_kernel(function, grid, block, arguments, shared_bytes, 0);
+  cudaError_t error = launch_kernel(function, grid, block, arguments, shared_bytes, 0);
+  if (weft_watching) weft_watch_launching(false);
+  return error;
 }
 cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **arguments,
                                         size_t shared_bytes, cudaStream_t) {

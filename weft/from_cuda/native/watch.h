@@ -87,6 +87,7 @@ struct watched_party {
 };
 WEFT_HIDDEN void weft_report(const char *kind, const char *what, const watched_party *parties, int count, const char *help);
 WEFT_HIDDEN void weft_watch_stack(void **stack);
+WEFT_HIDDEN void weft_watch_launching(bool begins);
 WEFT_HIDDEN void weft_report_error(cudaError_t error);
 WEFT_HIDDEN const weft_launch *weft_watched_launch();
 WEFT_HIDDEN void *const *weft_watched_launch_stack();

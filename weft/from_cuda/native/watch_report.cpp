@@ -128,7 +128,18 @@ void weft_report(const char *kind, const char *what, const watched_party *partie
   fflush(file());
 }
 
+static thread_local void *launching[12];  // since a launch began: the function that a launch calls has the kernel's line
+
+void weft_watch_launching(bool begins) {
+  memset(launching, 0, sizeof launching);
+  if (begins) weft_watch_stack(launching);
+}
+
 void weft_watch_stack(void **stack) {
+  if (launching[0]) {
+    memcpy(stack, launching, sizeof launching);
+    return;
+  }
   memset(stack, 0, 12 * sizeof(void *));
   void *found[14];
   int deep = backtrace(found, 14);
