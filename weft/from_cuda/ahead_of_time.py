@@ -19,7 +19,8 @@ def grid_objects(unit: str, kept: KeptCode, kernels: Sequence[str]) -> dict[str,
     rows: list[tuple[str, str, GridCode]] = []
     for kernel in known or kernels:  # what an earlier run did not launch is not worth the time
         refused: dict[str, str] = {}
-        for launch in (*known.get(kernel, ()), ANY):
+        seen = known.get(kernel, ())
+        for launch in dict.fromkeys((*seen, *(launch.partition("#")[0] for launch in seen), ANY)):
             code = kept.code(kernel, launch)
             if isinstance(code, Refusal):
                 refused.setdefault(code.reason, launch)

@@ -8,26 +8,14 @@ is computed in its own type, so that vectors have as many lanes as they can.
 
 from __future__ import annotations
 
+from weft.from_cuda.ranges import Ranges
 from weft.from_cuda.types import BOOL, Scalar
 from weft.from_cuda.values import Number
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
-from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Select, Unary, Var, cast, const, idx
-from weft.ir.interval import Interval, bounds
+from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
+from weft.ir.visit import free_vars, walk
 from weft.passes.analysis.conditions import slack
-
-
-class Ranges(dict[str, Interval]):
-    """What variables can be; ``mixed`` are data that met an index in an operation, and had better be one too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mixed: set[str] = set()
-
-    def meet(self, *numbers: Number) -> None:
-        for n in numbers:
-            if isinstance(n.expr, Var) and not is_index(n):
-                self.mixed.add(n.expr.name)
 
 
 def is_index(n: Number) -> bool:
@@ -56,7 +44,7 @@ def settle(n: Number, ranges: Ranges) -> Expr:
     if not is_index(n) or not n.type.is_unsigned or n.type.size == 8:
         return n.expr
     limit = n.type.dtype.max_value
-    if bounds(n.expr, ranges).within(0, limit):
+    if ranges.of(n.expr).within(0, limit):
         return n.expr
     return Cast(dt.index, Cast(n.type.dtype, n.expr))
 
@@ -107,7 +95,7 @@ def _index_to(n: Number, to: Scalar, ranges: Ranges) -> Expr:
         return cast(to.dtype, n.expr)
     if to.size == 8:  # a wider type sees what wrapping made of it
         return settle(n, ranges)
-    if n.type.size == 8 and not bounds(n.expr, ranges).within(-(1 << 31), (1 << 32) - 1):
+    if n.type.size == 8 and not ranges.of(n.expr).within(-(1 << 31), (1 << 32) - 1):
         return Cast(dt.index, Cast(to.dtype, n.expr))
     return n.expr
 
@@ -156,12 +144,23 @@ def binary(op: str, a: Number, b: Number, type: Scalar, ranges: Ranges) -> Numbe
 
 
 def _mixed(op: str, a: Number, b: Number, type: Scalar, ranges: Ranges) -> Number:
-    """One operand is an index, the other data: 64-bit unsigned numbers stay what they are, others become indices."""
-    if type.dtype == dt.uint64:
-        return Number(type, Binary(_OPERATORS[op], cast(dt.uint64, a.expr), cast(dt.uint64, b.expr)))
+    """One operand is an index, the other data: 64-bit unsigned numbers stay what they are, data that meet a number of
+    the launch stay data, others become indices."""
+    if type.dtype == dt.uint64 or _is_number(a, b, ranges):
+        return Number(type, Binary(_OPERATORS[op], cast(type.dtype, a.expr), cast(type.dtype, b.expr)))
     ranges.meet(a, b)
     wide = [Number(n.type, cast(dt.index, n.expr)) for n in (a, b)]
     return Number(type, fold(_index(op, wide[0], wide[1], ranges)))
+
+
+def _is_number(a: Number, b: Number, ranges: Ranges) -> bool:
+    """Whether one of two operands is data of 32 bits, the other made of what a launch gives: no place of a thread."""
+    index = a.expr if is_index(a) else b.expr
+    return a.type.size == 4 and b.type.size == 4 and ranges.numbers.issuperset(free_vars(index)) and not _reads(index)
+
+
+def _reads(e: Expr) -> bool:
+    return any(isinstance(n, Load) for n in walk(e))
 
 
 #: Division of C++ rounds to zero.
@@ -183,7 +182,7 @@ def _index(op: str, a: Number, b: Number, ranges: Ranges) -> Expr:
 
 
 def _quotient(op: str, a: Expr, b: Expr, type: Scalar, ranges: Ranges) -> Expr:
-    low, divisor = bounds(a, ranges).lo, bounds(b, ranges).lo
+    low, divisor = ranges.of(a).lo, ranges.of(b).lo
     if low is not None and low >= 0 and divisor is not None and divisor > 0:
         return Binary("//" if op == "/" else "%", a, b)
     if type.dtype == dt.uint64:
@@ -219,12 +218,14 @@ def _compare(op: str, a: Number, b: Number, ranges: Ranges) -> Expr:
             left = cast(right.dtype, left)
         elif isinstance(right, Const):
             right = cast(left.dtype, right)
+        elif _is_number(a, b, ranges):
+            left, right = cast(a.type.dtype, left), cast(a.type.dtype, right)
         else:
             ranges.meet(a, b)
             wide = dt.uint64 if a.type.dtype == dt.uint64 else dt.index
             left, right = cast(wide, left), cast(wide, right)
     elif left.dtype == dt.index and a.type.dtype == dt.uint64 and op not in ("==", "!="):
-        known = [bounds(e, ranges).lo for e in (left, right)]
+        known = [ranges.of(e).lo for e in (left, right)]
         if not all(low is not None and low >= 0 for low in known):
             left, right = cast(dt.uint64, left), cast(dt.uint64, right)
     if isinstance(left, Const) and isinstance(right, Const) and left.dtype.is_integer:
@@ -285,7 +286,7 @@ def select(condition: Expr, a: Number, b: Number, ranges: Ranges) -> Number:
     left, right = a.expr, b.expr
     if left.dtype != right.dtype:
         index = (is_index(a) and not isinstance(left, Const)) or (is_index(b) and not isinstance(right, Const))
-        wide = dt.index if index and a.type.dtype != dt.uint64 else a.type.dtype
+        wide = dt.index if index and a.type.dtype != dt.uint64 and not _is_number(a, b, ranges) else a.type.dtype
         left, right = cast(wide, settle(a, ranges)), cast(wide, settle(b, ranges))
     op = _extreme(condition, left, right)
     return Number(a.type, Select(condition, left, right) if op is None else Binary(op, left, right))
@@ -312,6 +313,8 @@ def least(name: str, a: Number, b: Number, ranges: Ranges) -> Number:
     if left.dtype != right.dtype:
         if isinstance(left, Const) or isinstance(right, Const):
             wide = left.dtype if isinstance(right, Const) else right.dtype
+        elif _is_number(a, b, ranges):
+            wide = a.type.dtype
         else:
             wide = dt.uint64 if a.type.dtype == dt.uint64 else dt.index
         left, right = cast(wide, left), cast(wide, right)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from weft.from_cuda.arithmetic import Ranges
+from weft.from_cuda.ranges import Ranges
 from weft.from_cuda.types import CType, field_type, parse_type
 from weft.from_cuda.unit import Node, Unit
 from weft.from_cuda.values import Memory, Place, Value
@@ -19,7 +19,7 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Const, Expr, Unary, Var
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval
 from weft.ir.span import Span
 from weft.ir.stmt import Alloc, Let, Param, Seq, Stmt
 
@@ -87,12 +87,14 @@ class Frame:
 @dataclass(frozen=True)
 class Launch:
     """What code is made for: the threads of a block in each dimension (None: any), the dimensions in which the grid
-    has but one block, the bytes of dynamic shared memory (None: any), and which pointers share memory."""
+    has but one block, the bytes of dynamic shared memory (None: any), which pointers share memory, and ``numbers`` of
+    the arguments, whose value is known: argument, byte in it, value."""
 
     block: tuple[int | None, int | None, int | None] = (None, None, None)
     grid_is_one: tuple[bool, bool, bool] = (False, False, False)
     shared: int | None = None
     alias: tuple[tuple[tuple[int, int], ...], ...] = ()
+    numbers: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class Context:
         var = self.let(name, value)
         self.fixed.add(var.name)
         if var.dtype == dt.index:
-            self.ranges[var.name] = bounds(value, self.ranges)
+            self.ranges[var.name] = self.ranges.of(value)
         return var
 
     def fresh(self, name: str) -> str:

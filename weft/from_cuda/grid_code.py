@@ -5,8 +5,8 @@ and each parameter of the code is a line (see `Slot`): ``pointer 0:0,1:0`` (the 
 ``bytes 0:0``, ``distance 0:0,1:0 1:0/4``, ``number 2:0 int32``, ``address 0:0 4``, ``grid 0``, ``block 1``, ``shared``,
 ``symbol name``, ``symbol_bytes name``, ``texture name``, ``texture_bytes name``, and for all memory that there is
 ``heap`` and ``heap_bytes``.
-A launch is ``bx by bz 1x 1y 1z shared ;0:0,1:0``: threads of a block, where the grid has one block, bytes of shared
-memory, and groups of pointers that share memory.
+A launch is ``bx by bz 1x 1y 1z shared ;0:0,1:0#2:0=4``: threads of a block, where the grid has one block, bytes of
+shared memory, groups of pointers that share memory, and numbers that have this value (see `steering`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from weft.from_cuda.demangle import demangle
 from weft.from_cuda.kept_code import ANY
 from weft.from_cuda.launch import pointers_of
 from weft.from_cuda.launches_text import as_clang_reads
+from weft.from_cuda.steering import steering_places
 from weft.from_cuda.translate import translate
 from weft.from_cuda.types import parse_type
 from weft.from_cuda.unit import Unit, read_unit
@@ -58,16 +59,19 @@ def template_use(kernel: str) -> str | None:
 
 
 def pointer_places(unit: Unit, kernel: str) -> str:
-    """Where the arguments of ``kernel`` have pointers."""
+    """Where the arguments of ``kernel`` have pointers, and numbers whose small values code is made for."""
     types = [parse_type(p.type, unit) for p in unit.kernels[kernel].parameters]
-    return _places(pointers_of(types))
+    steering = steering_places(unit.kernels[kernel])
+    return _places(pointers_of(types)) + (f"|{_places(steering)}" if steering else "")
 
 
-def compile_grid(unit: Unit, kernel: str, key: str) -> Compiled:
-    """Code for launches of ``kernel`` that ``key`` describes."""
+def compile_grid(unit: Unit, kernel: str, key: str, flags: Sequence[str] = ()) -> Compiled:
+    """Code for launches of ``kernel`` that ``key`` describes; products go into sums in one rounding, as by nvcc, unless
+    ``flags`` forbid it."""
     made = translate(unit, unit.kernels[kernel], read_launch(key))
     name = "k" + hashlib.blake2b(f"{unit.source.name} {kernel} {key}".encode(), digest_size=8).hexdigest()
-    code = compile_kernel(replace(made.kernel, name=name), local_machine())
+    contract = "-ffp-contract=off" not in flags
+    code = compile_kernel(replace(made.kernel, name=name), local_machine(), contract=contract)
     return Compiled(code.object, code.entry, "".join(f"{_line(s, made.launch)}\n" for s in made.slots))
 
 
@@ -75,6 +79,8 @@ def read_launch(key: str) -> Launch:
     """What a program says of a launch."""
     if key == ANY:
         return Launch()
+    key, _, known = key.partition("#")
+    numbers = tuple(tuple(map(int, one.replace("=", ":").split(":"))) for one in known.split(",") if one)
     sizes, _, groups = key.partition(";")
     x, y, z, *ones, shared = map(int, sizes.split())
     alias = tuple(
@@ -82,7 +88,7 @@ def read_launch(key: str) -> Launch:
         for group in groups.split(";")
         if group
     )
-    return Launch((x, y, z), (ones[0] == 1, ones[1] == 1, ones[2] == 1), shared, alias)
+    return Launch((x, y, z), (ones[0] == 1, ones[1] == 1, ones[2] == 1), shared, alias, numbers)  # type: ignore[arg-type]
 
 
 def _places(places: Sequence[tuple[int, int]]) -> str:

@@ -107,7 +107,7 @@ class KeptCode:
             facts = {"kind": "cuda grid", "pointers": pointer_places(unit, kernel)}
             if launch is None:
                 return Artifact(facts)
-            code = compile_grid(unit, kernel, launch)
+            code = compile_grid(unit, kernel, launch, self.flags)
         facts |= {"entry": code.entry, "slots": code.slots}
         return Artifact(facts, {"object": code.object, "library": _link(code.object)})
 

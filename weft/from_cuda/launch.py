@@ -39,12 +39,11 @@ def check_sizes(name: str, grid: Dim3, block: Dim3) -> None:
     threads = block[0] * block[1] * block[2]
     if threads > 1024:
         raise ArgumentError(f"`{name}` was launched with {threads} threads a block", why="a block has at most 1024")
-    for axis, g, b in zip("xyz", grid, block):
-        if g * b >= MOST_THREADS:
-            raise ArgumentError(
-                f"`{name}` was launched with {g * b} threads in dimension {axis}",
-                why=f"numbers of threads are exact below {MOST_THREADS}",
-            )
+    if threads * grid[0] * grid[1] * grid[2] >= MOST_THREADS:
+        raise ArgumentError(
+            f"`{name}` was launched with {threads * grid[0] * grid[1] * grid[2]} threads",
+            why=f"numbers of threads are exact below {MOST_THREADS}",
+        )
 
 
 def launch_for(grid: Dim3, block: Dim3, shared: int, alias: tuple[tuple[tuple[int, int], ...], ...] = ()) -> Launch:

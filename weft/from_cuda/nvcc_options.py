@@ -24,7 +24,7 @@ _IGNORED = frozenset({
     "--expt-relaxed-constexpr", "-expt-relaxed-constexpr",
     "--extended-lambda", "-extended-lambda", "--expt-extended-lambda", "-expt-extended-lambda", "-deviceemu",
     "-restrict", "--restrict", "-m64", "--keep", "-keep", "-v", "--verbose", "-noeh", "-ftz=true", "-prec-div=false",
-    "-prec-sqrt=false", "-fmad=true", "-fmad=false", "-Wno-deprecated-gpu-targets", "-w",
+    "-prec-sqrt=false", "-fmad=true", "-Wno-deprecated-gpu-targets", "-w",
 })  # fmt: skip
 _TO_HOST = frozenset({"-Xcompiler", "--compiler-options"})
 #: CUDA's libraries: what programs need of them is in the runtime library.
@@ -105,6 +105,8 @@ def _read_one(argument: str, rest: list[str], options: BuildOptions) -> bool:
         options.compile_only = True
     elif argument in ("-shared", "--shared"):
         options.shared = True
+    elif argument in ("-fmad=false", "--fmad=false"):
+        options.compile.append("-ffp-contract=off")
     else:
         return _read_shared(argument, rest, options)
     return True

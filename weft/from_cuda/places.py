@@ -28,7 +28,7 @@ from weft.from_cuda.values import (
 )
 from weft.ir import dtype as dt
 from weft.ir.expr import Compare, Const, Expr, Select, Var, cast, const, idx
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval
 from weft.ir.stmt import Assign
 
 
@@ -198,7 +198,7 @@ def note_range(c: Context, place: Place) -> None:
         item = c.items[-1] if c.items else None
         if isinstance(item, Binding) and item.what == place.var and item.value is not None:
             c.fixed.add(place.var.name)
-            found = bounds(item.value, c.ranges) if item.value.dtype.is_integer else Interval(None, None)
+            found = c.ranges.of(item.value) if item.value.dtype.is_integer else Interval(None, None)
             c.ranges[place.var.name] = found.intersect(_range(place.type))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context, Facts, Frame, Launch, Slot, Unsupported, close
 from weft.from_cuda.memory import advance, has_fields_apart, on_heap, store
 from weft.from_cuda.places import array_target, declare
+from weft.from_cuda.ranges import GridSizes
 from weft.from_cuda.statements import block
 from weft.from_cuda.types import Array, CType, Pointer, Record, Scalar
 from weft.from_cuda.unit import Node, Unit
@@ -32,7 +35,7 @@ from weft.ir.expr import Expr, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.stmt import Alloc, For, Kernel, Param, Stmt
 
-#: Threads of a grid in one dimension stay below this, so that their numbers are exact.
+#: Threads of a grid stay below this, so that their numbers are exact.
 MOST_THREADS = 1 << 31
 _ATTEMPTS = 24
 
@@ -137,6 +140,9 @@ def _grid(c: Context, slots: list[tuple[Param, Slot]]) -> tuple[list[tuple[Var, 
         where["blockIdx"].append(ZERO if one_block else b)
         where["blockDim"].append(extent)
         where["gridDim"].append(idx(1) if one_block else count)
+    if None not in c.launch.block:
+        sizes = {block.name: size.name for block, size in blocks if isinstance(size, Var)}
+        c.ranges.grid = GridSizes(sizes, MOST_THREADS // math.prod(size or 1 for size in c.launch.block))
     c.dims = {name: (e[0], e[1], e[2]) for name, e in where.items()}
     return blocks, threads
 
@@ -174,6 +180,9 @@ def _parameter(
         return _pointer_parameter(c, type, name, at, slots)
     if not isinstance(type, Scalar):
         c.refuse(n, f"a parameter of type {getattr(type, 'name', 'unknown')}")
+    known = next((value for *place, value in c.launch.numbers if tuple(place) == at), None)
+    if known is not None:
+        return ar.constant(type, known)
     wide = type.is_integer and type.size >= 4 and type.dtype != dt.uint64
     is_size = type.dtype == dt.uint64
     var = Var(c.fresh(name), dt.index if wide or is_size else type.dtype)
@@ -183,6 +192,7 @@ def _parameter(
     elif wide:
         c.ranges[var.name] = Interval(type.dtype.min_value, type.dtype.max_value)
     c.fixed.add(var.name)
+    c.ranges.numbers.add(var.name)
     if type.dtype == dt.int32:
         c.numbers[var.name] = at
     return Number(type, var)

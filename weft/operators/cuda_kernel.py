@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from weft.from_cuda.launch import (
     pointers_of,
     slot_values,
 )
+from weft.from_cuda.steering import MOST_VERSIONS, small_numbers, steering_places
 from weft.from_cuda.symbols import find_symbol, initial_bytes
 from weft.from_cuda.translate import GridKernel, translate
 from weft.from_cuda.types import CType, Pointer, Record, Scalar, parse_type
@@ -105,6 +107,7 @@ class CudaKernel:
         self.name = self.function.name
         self.types: tuple[CType, ...] = tuple(parse_type(p.type, unit) for p in self.function.parameters)
         self._pointers = pointers_of(self.types)
+        self._steering = steering_places(self.function)
         self._programs: dict[Launch, GridKernel] = {}
         self._codes: dict[Launch, Specialization] = {}
         self._refused: set[Launch] = set()
@@ -129,6 +132,8 @@ class CudaKernel:
         extent = _extents(arrays)
         alias = overlapping(raw, self._pointers, extent)
         launch = launch_for(sizes, threads, shared_mem, alias)
+        if self._steering and len(self._codes) < MOST_VERSIONS:
+            launch = replace(launch, numbers=small_numbers(self._steering, raw))
         if not self._is_readable(launch):
             self._by_threads().launch(raw, sizes, threads, shared_mem, self._symbol_values())
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_passes_rename_assigned import inlined
+from test_passes_live_ranges import inlined
 
 
 @pytest.mark.parametrize(
@@ -16,11 +16,11 @@ from test_passes_rename_assigned import inlined
             1,
         ),
         ("let ok: bool = false if A[t] < 9 { ok = true B[t] = 1 } if ok { B[t] = B[t] + A[t] }", 1),  # memory
-        ("let ok: bool = true if t < 9 { ok = true B[t] = 1 } if ok { B[t] = B[t] + A[t] }", 1),  # true before
+        ("let ok: bool = true if t < 9 { ok = true B[t] = 1 } if ok { B[t] = B[t] + A[t] }", 0),  # true, always
         ("let ok: bool = false if t < 9 { B[t] = 1 ok = true } if ok { B[t] = B[t] + A[t] }", 1),  # told later
         ("let ok: bool = false if t < 9 { ok = true } else { B[t] = 1 } if ok { B[t] = B[t] + A[t] }", 1),
         (
-            "let n: int64 = A[t] let ok: bool = false for i in 0:3 { ok = n < 9 n = n + 5 if ok { B[t] = B[t] + n } }",
+            "let n: int64 = A[t] let ok: bool = false for i in 0:3 { ok = n < 9 n = n * 2 if ok { B[t] = B[t] + n } }",
             1,  # the test is of a variable that changes
         ),
         ("let ok: bool = false for i in 0:3 { ok = t < i if t > 7 { ok = t > i + 9 } if ok { B[t] = B[t] + 1 } }", 1),

@@ -14,6 +14,8 @@ extern weft_code __start_weft_codes[] __attribute__((weak)), __stop_weft_codes[]
 }
 
 namespace {
+// Values of numbers that code is made for (as in `steering.py`), and versions of a kernel for such.
+const int most_number = 32, most_special = 8;
 const uint64_t unknown = (uint64_t)1 << 62;
 const char *next_line(const char *at) { return strchr(at, '\n') ? strchr(at, '\n') + 1 : at + strlen(at); }
 
@@ -173,6 +175,22 @@ void make_key(const grid_code *codes, const weft_launch *launch, void **argument
     if (is_shared) at += snprintf(key + at, room - at, ",%d:%d", spans[i].at.argument, spans[i].at.offset);
     if (!is_shared || spans[i].r.high > end) end = spans[i].r.high;
   }
+  // A number that is another at every launch would cost a version each: after a few all launches share one.
+  int special = 0;
+  for (const version *one = codes->versions; one; one = one->next) special += strchr(one->key, '#') != nullptr;
+  for (int i = 0, found = 0; i < codes->number_count && special < most_special; ++i) {
+    int32_t value;
+    memcpy(&value, (char *)arguments[codes->numbers[i].argument] + codes->numbers[i].offset, 4);
+    if (value < 0 || value > most_number) continue;
+    at += snprintf(key + at, room - at, "%c%d:%d=%d", found++ ? ',' : '#', codes->numbers[i].argument,
+                   codes->numbers[i].offset, value);
+  }
+}
+
+void read_pointers(const char *text, grid_code *to) {
+  const char *rest = read_places(text, to->pointers, &to->pointer_count);
+  if (*rest == '|') read_places(rest + 1, to->numbers, &to->number_count);
+  to->is_known = true;
 }
 
 bool knows_pointers(grid_code *codes, const weft_kernel *kernel) {
@@ -180,14 +198,12 @@ bool knows_pointers(grid_code *codes, const weft_kernel *kernel) {
   codes->is_asked = true;
   for (weft_code *one = __start_weft_codes; one < __stop_weft_codes && !codes->is_known; ++one)
     if (strcmp(one->name, kernel->name) == 0 && strcmp(one->unit, kernel->unit) == 0) {
-      read_places(one->pointers, codes->pointers, &codes->pointer_count);
-      codes->is_known = true;
+      read_pointers(one->pointers, codes);
     }
   char question[4096];
   snprintf(question, sizeof question, "kernel %s %s %s\n", kernel->unit, kernel->source, kernel->name);
   if (char *answer = codes->is_known ? nullptr : ask(question)) {
-    read_places(next_line(answer), codes->pointers, &codes->pointer_count);
-    codes->is_known = true;
+    read_pointers(next_line(answer), codes);
     free(answer);
   }
   return codes->is_known;
@@ -230,7 +246,9 @@ version *find_version(grid_code *codes, const weft_kernel *kernel, const char *k
   snprintf(question, sizeof question, "launch %s %s %s %s\n", unit, kernel->source, name, key);
   char *answer = ask(question);
   if (!answer) {
-    if (!strchr(key, ';')) find_embedded(unit, name, "any", made);
+    char plain[2048];
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(key, "#"), key);
+    if (!find_embedded(unit, name, plain, made) && !strchr(key, ';')) find_embedded(unit, name, "any", made);
     return made;
   }
   char *path = (char *)next_line(answer), *entry = (char *)next_line(path), *slots = (char *)next_line(entry);
@@ -254,6 +272,10 @@ bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launc
   static const int is_serial = weft_setting("WEFT_CUDA_SERIAL");
   // What threads print is only in order where they run one by one.
   if (is_serial || launch->cooperative || kernel->flags & (weft_prints | weft_own) || !knows_pointers(codes, kernel)) return false;
+  // Code for whole grids takes numbers of threads as exact.
+  double threads = 1;
+  for (int d = 0; d < 3; ++d) threads *= (double)launch->grid[d] * launch->block[d];
+  if (threads >= 2147483648.0) return false;
   char key[2048];
   make_key(codes, launch, arguments, key, sizeof key);
   version *found = find_version(codes, kernel, key);

@@ -15,11 +15,11 @@ struct version {
   int (*entry)(uint64_t *slots);
   version *next;
 };
-// Of a kernel: where its arguments have pointers, and its versions so far.
+// Of a kernel: where its arguments have pointers, and numbers whose small values code is made for; its versions so far.
 struct grid_code {
   bool is_asked, is_known;
-  where pointers[most_pointers];
-  int pointer_count;
+  where pointers[most_pointers], numbers[most_pointers];
+  int pointer_count, number_count;
   version *versions;
 };
 

@@ -36,6 +36,7 @@ from weft.ir.visit import (
 from weft.passes.analysis.conditions import conjuncts, guarded, is_pure, peel_guards
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range, ranges_inside
 from weft.passes.analysis.thread_teams import Team
+from weft.passes.gpu_to_cpu.clamps import bounds_where
 from weft.passes.gpu_to_cpu.forward_shared import is_cheap
 
 #: Statements that do something.
@@ -302,7 +303,7 @@ def touches(s: Stmt, names: set[str], ignored: frozenset[Expr] = frozenset()) ->
 
 
 def _accesses(
-    s: Stmt, names: set[str], ranges: Ranges, ignored: frozenset[Expr], *, always: bool
+    s: Stmt, names: set[str], ranges: Ranges, ignored: frozenset[Expr], tests: tuple[Expr, ...] = (), *, always: bool
 ) -> Iterator[Touch | None]:
     ranges = ranges_inside(s, ranges)
     for e in children(s):
@@ -311,7 +312,7 @@ def _accesses(
                 if isinstance(n, AddressOf) and n.buffer.name in names:
                     yield None
                 if isinstance(n, Load) and n.buffer.name in names:
-                    yield Touch(n.buffer.name, False, tuple(bounds(i, ranges) for i in n.indices), always)
+                    yield Touch(n.buffer.name, False, tuple(bounds_where(i, tests, ranges) for i in n.indices), always)
     if isinstance(s, Atomic) and s.buffer.name in names:
         yield None
     if isinstance(s, Store) and s.buffer.name in names:
@@ -321,4 +322,5 @@ def _accesses(
     plain = isinstance(s, (Seq, Let)) or (isinstance(s, If) and ignored.issuperset(conjuncts(s.condition)))
     for inner in inner_statements(s):
         first = not isinstance(s, If) or inner is s.then
-        yield from _accesses(inner, names, ranges, ignored, always=always and plain and first)
+        held = tuple(conjuncts(s.condition)) if isinstance(s, If) and first else ()
+        yield from _accesses(inner, names, ranges, ignored, (*tests, *held), always=always and plain and first)

@@ -9,8 +9,10 @@ lie inside what each earlier phase stored to it: then it does not matter whose t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
@@ -24,6 +26,7 @@ from weft.ir.visit import Node, free_vars, fresh_name, map_statements, mentions,
 from weft.passes.analysis.conditions import guarded, is_pure, peel_guards
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.analysis.thread_teams import Team
+from weft.passes.gpu_to_cpu.clamps import bounds_where, open_clamps, split_tests
 from weft.passes.gpu_to_cpu.forward_phases import forwarded
 from weft.passes.guards.hoist_guards import narrow
 
@@ -57,23 +60,31 @@ def _visit(s: Stmt, taken: set[str], limits: _Limits) -> Stmt:
 
 
 def _merged(loop: For, taken: set[str], limits: _Limits) -> Stmt | None:
-    buffers, body = _storage(loop.body)
+    buffers, lets, body = _storage(loop.body, loop.var)
     parts = [_narrowed(stmt) for nest in flat(_settled(body)) for stmt in _cut(nest)]
     if len(parts) < 2 or not all(isinstance(stmt, For) and stmt.kind == "thread" for stmt in parts):
         return None
     shared = {b.name: b for b in buffers}
     parts = [_lift_choices(stmt) for stmt in forwarded(parts, shared, taken)]
     row = _find_row(loop, parts, shared)
-    return None if row is None else row.merged(taken, limits)
+    made = None if row is None else row.merged(taken, limits)
+    return None if made is None else functools.reduce(lambda s, let: replace(let, body=s), reversed(lets), made)
 
 
-def _storage(s: Stmt) -> tuple[list[Buffer], Stmt]:
-    """The buffers made around all the rest of ``s``, and that rest."""
+def _storage(s: Stmt, block: Var) -> tuple[list[Buffer], list[Let], Stmt]:
+    """The buffers made around all the rest of ``s``, variables that do not depend on the ``block``, and that rest."""
     buffers: list[Buffer] = []
-    while isinstance(s := strip(s), Alloc):
-        buffers.append(s.buffer)
+    lets: list[Let] = []
+    changing = assigned_names(s)
+    while isinstance(s := strip(s), (Alloc, Let)):
+        if isinstance(s, Alloc):
+            buffers.append(s.buffer)
+        elif is_pure(s.value, changing) and block.name not in free_vars(s.value) and s.var.name not in changing:
+            lets.append(s)
+        else:
+            break
         s = s.body
-    return buffers, s
+    return buffers, lets, s
 
 
 def _settled(s: Stmt) -> Stmt:
@@ -102,6 +113,7 @@ def _narrowed(s: Stmt) -> Stmt:
     loops, inside = perfect_nest(s, "thread")
     tests, body = peel_guards(inside)
     changing = assigned_names(body)
+    tests = split_tests(tests, {})
     kept: list[Expr] = []
     for n, test in enumerate(tests):
         if not is_pure(test, changing):
@@ -113,7 +125,8 @@ def _narrowed(s: Stmt) -> Stmt:
             kept.append(test)
         else:
             loops = tuple(made if loop is own[0] else loop for loop in loops)
-    return Team(loops).around(guarded(kept, body)) if loops else s
+    ranges = {loop.var.name: loop_range(loop, {}) for loop in loops}
+    return Team(loops).around(guarded(split_tests(kept, ranges), open_clamps(body, ranges))) if loops else s
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +205,16 @@ class _Row:
 
 
 def _plus(e: Expr, more: Expr) -> Expr:
-    """The sum, with each side of a choice apart."""
+    """The sum, with each side of a choice or an extreme apart."""
     if isinstance(e, Select):
         return replace(e, then=_plus(e.then, more), otherwise=_plus(e.otherwise, more))
+    if isinstance(e, Binary) and e.op in ("min", "max"):
+        return replace(e, left=_plus(e.left, more), right=_plus(e.right, more))
     return Binary("+", e, more)
 
 
 def _lift_choices(s: Stmt) -> Stmt:
-    """``s`` with choices in sums of subscripts as choices between sums."""
+    """``s`` with choices and extremes in sums of subscripts as those of sums."""
 
     def lifted(n: Node) -> Node | None:
         return replace(n, indices=tuple(map(_lifted, n.indices))) if isinstance(n, (Load, Store)) else None
@@ -212,13 +227,20 @@ def _lifted(e: Expr) -> Expr:
     if isinstance(e, Select):
         return replace(e, then=_lifted(e.then), otherwise=_lifted(e.otherwise))
     total = linear_form(e)
-    choice = next((atom for atom in total.terms if isinstance(atom, Select)), None)
+    choice = next((atom for atom, factor in total.terms.items() if _is_choice(atom, factor)), None)
     if choice is None:
         return e
     factor = total.terms.pop(choice)
-    arms = (Linear().add(total).add(linear_form(arm), factor) for arm in (choice.then, choice.otherwise))
-    then, otherwise = (_lifted(arm.expr(index)) for arm in arms)
-    return Select(choice.condition, then, otherwise, span=e.span)
+    arms = (choice.then, choice.otherwise) if isinstance(choice, Select) else (choice.left, choice.right)
+    one, other = (_lifted(Linear().add(total).add(linear_form(arm), factor).expr(index)) for arm in arms)
+    if isinstance(choice, Select):
+        return Select(choice.condition, one, other, span=e.span)
+    return replace(choice, left=one, right=other)
+
+
+def _is_choice(atom: Expr, factor: int) -> TypeGuard[Select | Binary]:
+    is_extreme = isinstance(atom, Binary) and atom.op in ("min", "max") and factor > 0
+    return isinstance(atom, Select) or is_extreme
 
 
 def _find_row(loop: For, parts: Sequence[Stmt], shared: dict[str, Buffer]) -> _Row | None:
@@ -301,6 +323,7 @@ def _is_read_inside(buffer: Buffer, dimension: int, phases: Sequence[_Phase]) ->
     stored: list[Interval] = []
     for phase in phases:
         ranges = {phase.row.var.name: loop_range(phase.row, {})}
+        tests = peel_guards(phase.body)[0]
         for access in _accesses(phase.body):
             if isinstance(access, Store) and access.buffer.name == buffer.name:
                 if free_vars(simplify(Binary("-", access.indices[dimension], phase.row.var))):
@@ -308,7 +331,7 @@ def _is_read_inside(buffer: Buffer, dimension: int, phases: Sequence[_Phase]) ->
                 stored.append(bounds(access.indices[dimension], ranges))
         for access in _accesses(phase.body):
             if isinstance(access, Load) and access.buffer.name == buffer.name:
-                read = bounds(access.indices[dimension], ranges)
+                read = bounds_where(access.indices[dimension], tests, ranges)
                 if not all(s.lo is not None and s.hi is not None and read.within(s.lo, s.hi) for s in stored):
                     return False
     return True

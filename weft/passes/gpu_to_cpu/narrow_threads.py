@@ -38,15 +38,32 @@ def _visit(s: Stmt, changing: frozenset[str]) -> Stmt:
 
 
 def _sunk(s: Stmt, changing: frozenset[str]) -> Stmt:
-    """Variables around a test that does not need them made inside it."""
+    """Variables around a test that does not need them made inside it, and one test where there were two."""
     if isinstance(s, Seq):
-        return replace(s, body=tuple(_sunk(stmt, changing) for stmt in s.body))
-    if not isinstance(s, Let) or s.var.name in changing:
+        return sequence(_joined([_sunk(stmt, changing) for stmt in s.body], changing))
+    if not isinstance(s, Let):
         return s
     body = strip(_sunk(s.body, changing))
     if isinstance(body, If) and body.otherwise is None and s.var.name not in free_vars(body.condition):
         return replace(body, then=replace(s, body=body.then))
     return replace(s, body=body)
+
+
+def _joined(parts: list[Stmt], changing: frozenset[str]) -> list[Stmt]:
+    """Neighbours under the same test as one statement under it."""
+    made: list[Stmt] = []
+    for part in parts:
+        last = made[-1] if made else None
+        if isinstance(last, If) and isinstance(part, If) and _same_test(last, part, changing):
+            made[-1] = replace(last, then=sequence((last.then, part.then)))
+        else:
+            made.append(part)
+    return made
+
+
+def _same_test(a: If, b: If, changing: frozenset[str]) -> bool:
+    alone = a.otherwise is None and b.otherwise is None
+    return alone and a.condition == b.condition and is_pure(a.condition, changing)
 
 
 def _cut(s: Stmt, threads: list[Var], changing: frozenset[str]) -> list[Stmt]:

@@ -20,15 +20,35 @@ from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import count_nodes, free_vars, fresh_name, map_statements, mentions, rewrite, used_names, walk
 from weft.passes.analysis.are_apart import sides
 from weft.passes.analysis.conditions import guarded, is_pure
-from weft.passes.analysis.loop_ranges import ranges_inside
+from weft.passes.analysis.loop_ranges import constant_extent, ranges_inside
+from weft.passes.plain.inline_indices import inline_positions
 
-#: Nodes of a row's body that may be written out three times.
-LONGEST = 1000
+#: Nodes of a row's body that may be written out three times, and threads of a row that stay together: a vector or two,
+#: which cost less under masks than a few threads alone.
+LONGEST, SHORTEST = 1000, 16
 
 
 def peel_borders(kernel: Kernel) -> Kernel:
     """``kernel`` with threads at the ends of rows apart, where something is asked there."""
-    return replace(kernel, body=_visit(kernel.body, {}, assigned_names(kernel.body), used_names(kernel)))
+    body = _visit(kernel.body, {}, assigned_names(kernel.body), used_names(kernel))
+    return replace(kernel, body=rewrite(body, _factored))
+
+
+def _factored(n: object) -> Expr | None:
+    """``c ? x + a : x + b`` as ``x + (c ? a : b)``, where ``c`` does not depend on ``x``: lanes stay side by side."""
+    if not isinstance(n, Select) or n.dtype != dt.index:
+        return None
+    then, otherwise = linear_form(n.then), linear_form(n.otherwise)
+    asked = set(free_vars(n.condition))
+    common = Linear({
+        e: factor
+        for e, factor in then.terms.items()
+        if otherwise.terms.get(e) == factor and asked.isdisjoint(free_vars(e))
+    })  # fmt: skip
+    if not common.terms:
+        return None
+    one, other = (arm.add(common, -1).expr(dt.index) for arm in (then, otherwise))
+    return common.expr(dt.index) + Select(n.condition, one, other, span=n.span)
 
 
 def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str], taken: set[str]) -> Stmt:
@@ -37,7 +57,9 @@ def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str], taken: set[str]) -
     if not isinstance(s, For):
         return map_statements(s, lambda n: _visit(n, ranges, changing, taken))
     if s.kind == "thread" and not has_loop(s.body, "thread"):
-        return _peeled(s, ranges, changing, taken) if count_nodes(s.body) <= LONGEST else s
+        extent = constant_extent(s)
+        short = extent is not None and extent <= SHORTEST
+        return s if short or count_nodes(s.body) > LONGEST else _peeled(s, ranges, changing, taken)
     return replace(s, body=_visit(s.body, ranges_inside(s, ranges), changing, taken))
 
 
@@ -53,7 +75,19 @@ def _peeled(loop: For, ranges: Ranges, changing: frozenset[str], taken: set[str]
                 loop = replace(loop, hi=_extreme("min", loop.hi, end, ranges), body=body)
             else:
                 loop = replace(loop, lo=_extreme("max", loop.lo, end + idx(1), ranges), body=body)
+    inner = next(_asked(loop, changing), None)
+    if inner is not None:
+        return Seq((*apart, *_cut_at(loop, inner, taken)), span=loop.span)
     return Seq((*apart, _named(loop, taken)), span=loop.span) if apart else loop
+
+
+def _cut_at(loop: For, place: Expr, taken: set[str]) -> Iterator[Stmt]:
+    """The threads before ``place``, the one that is there, and those after it: where it is not known where it is."""
+    elsewhere = replace(loop, body=_decided(loop, place, is_there=False))
+    yield _named(replace(elsewhere, hi=simplify(Binary("min", loop.hi, place))), taken)
+    there = [Compare("<=", loop.lo, place), Compare("<", place, loop.hi)]
+    yield guarded(list(map(simplify, there)), Let(loop.var, place, _decided(loop, place, is_there=True)))
+    yield _named(replace(elsewhere, lo=simplify(Binary("max", loop.lo, place + idx(1)))), taken)
 
 
 def _named(loop: For, taken: set[str]) -> Stmt:
@@ -112,4 +146,4 @@ def _decided(loop: For, place: Expr, *, is_there: bool) -> Stmt:
             return Const((n.op == "==") == is_there, dt.bool_)
         return None
 
-    return simplify(rewrite(loop.body, value))
+    return simplify(inline_positions(simplify(rewrite(loop.body, value))))

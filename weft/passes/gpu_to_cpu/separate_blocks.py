@@ -6,7 +6,8 @@ a copy of its code in which these tests are decided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
@@ -92,14 +93,22 @@ def decide(body: Stmt) -> tuple[list[Expr], Stmt]:
 
 
 def _decided(body: Stmt) -> Iterator[_Decided]:
-    inner: dict[str, Interval | None] = dict.fromkeys(mentions(body).bound)
+    loops: dict[str, list[For]] = {}
     for n in walk(body):
         if isinstance(n, For):
-            inner[n.var.name] = loop_range(n, {}) if constant_extent(n) is not None else None
+            loops.setdefault(n.var.name, []).append(n)
+    inner = {**dict.fromkeys(mentions(body).bound), **{name: _range_of(found) for name, found in loops.items()}}
     for test in _tests(body):
         names = set(free_vars(test))
         if names & set(inner) and names - set(inner):
             yield from _decide(test, inner)
+
+
+def _range_of(loops: Sequence[For]) -> Interval | None:
+    """What a variable can be in any of its ``loops``; a test may stand in all of them."""
+    if any(constant_extent(loop) is None for loop in loops):
+        return None
+    return functools.reduce(Interval.union, (loop_range(loop, {}) for loop in loops))
 
 
 def _tests(s: Stmt) -> Iterator[Compare]:

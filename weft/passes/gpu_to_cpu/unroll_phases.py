@@ -6,13 +6,13 @@ and 1 in the place of ``s``: tests of threads against numbers become bounds, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from weft.ir.expr import Const, Expr, Var, idx
-from weft.ir.nesting import has_loop
+from weft.ir.nesting import has_loop, sequence
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, While
+from weft.ir.stmt import Alloc, Assign, Break, For, If, Kernel, Let, Seq, Stmt, While
 from weft.ir.visit import count_nodes, map_statements, substitute
 from weft.passes.analysis.thread_teams import jumps_out
 from weft.passes.plain.shorten_lets import names_in
@@ -28,11 +28,22 @@ def unroll_phases(kernel: Kernel) -> Kernel:
     """``kernel`` with short loops around thread loops written out."""
     if not has_loop(kernel.body, "thread"):
         return kernel
-    return replace(kernel, body=_without_unread(_Unroller().visit(kernel.body, {})[0]))
+    return replace(kernel, body=_without_unread(Unroller(_has_threads).visit(kernel.body, {})[0]))
 
 
-class _Unroller:
-    """Runs a program as far as it is known; what it gives for a statement is the statement and what is known after."""
+def _has_threads(s: Stmt) -> bool:
+    return has_loop(s, "thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Unroller:
+    """Runs a program as far as it is known; what it gives for a statement is the statement and what is known after.
+
+    ``concerns`` says of a statement whether loops around it are written out.
+    """
+
+    concerns: Callable[[Stmt], bool]
+    longest: int = LONGEST
 
     def visit(self, s: Stmt, constants: Known) -> tuple[Stmt, Known]:
         match s:
@@ -54,7 +65,7 @@ class _Unroller:
                 return self.while_loop(s, constants)
             case For(kind="serial" | "unroll"):
                 return self.counted_loop(s, constants)
-            case For(kind="block" | "parallel"):
+            case For(kind="block" | "parallel" | "thread") if s.kind != "thread" or self.concerns(s.body):
                 lasting = _lasting(constants, s)
                 lo, hi = (simplify(substitute(e, constants)) for e in (s.lo, s.hi))
                 return replace(s, lo=lo, hi=hi, body=self.visit(s.body, lasting)[0]), lasting
@@ -80,7 +91,7 @@ class _Unroller:
 
     def while_loop(self, s: While, constants: Known) -> tuple[Stmt, Known]:
         """Iteration after iteration while the test is known to hold; as a loop where it ever is not known."""
-        if has_loop(s, "thread") and not jumps_out(s.body):
+        if self.concerns(s.body) and not jumps_out(s.body):
             copies: list[Stmt] = []
             inner: Known = constants
             for _ in range(MOST_TRIPS):
@@ -88,10 +99,10 @@ class _Unroller:
                 if not isinstance(test, Const):
                     break
                 if not test.value:
-                    return Seq(tuple(copies)), inner
+                    return sequence(copies), inner
                 copy, inner = self.visit(s.body, inner)
                 copies.append(copy)
-                if sum(map(count_nodes, copies)) > LONGEST:
+                if sum(map(count_nodes, copies)) > self.longest:
                     break
         lasting = _lasting(constants, s)
         return While(substitute(s.condition, lasting), self.visit(s.body, lasting)[0], span=s.span), lasting
@@ -99,15 +110,45 @@ class _Unroller:
     def counted_loop(self, s: For, constants: Known) -> tuple[Stmt, Known]:
         lo, hi = (simplify(substitute(e, constants)) for e in (s.lo, s.hi))
         trips = int(hi.value) - int(lo.value) if isinstance(lo, Const) and isinstance(hi, Const) else None
-        short = trips is not None and trips <= MOST_TRIPS and count_nodes(s.body) * max(trips, 1) <= LONGEST
-        if isinstance(lo, Const) and trips is not None and short and has_loop(s, "thread") and not jumps_out(s.body):
-            copies: list[Stmt] = []
-            for n in range(trips):
-                copy, constants = self.visit(substitute(s.body, {s.var: idx(int(lo.value) + n)}), constants)
-                copies.append(copy)
-            return Seq(tuple(copies)), constants
+        short = trips is not None and trips <= MOST_TRIPS and count_nodes(s.body) * max(trips, 1) <= self.longest
+        if isinstance(lo, Const) and trips is not None and short and self.concerns(s.body):
+            written = self.written_out(s, range(int(lo.value), int(lo.value) + trips), constants)
+            if written is not None:
+                return written
         lasting = _lasting(constants, s)
         return replace(s, lo=lo, hi=hi, body=self.visit(s.body, lasting)[0]), lasting
+
+    def written_out(self, s: For, trips: range, constants: Known) -> tuple[Stmt, Known] | None:
+        """All iterations one after another, up to one that breaks; None where that is not known."""
+        copies: list[Stmt] = []
+        for n in trips:
+            before = constants
+            copy, constants = self.visit(substitute(s.body, {s.var: idx(n)}), constants)
+            copy, ends = _cut_at_break(copy)
+            if jumps_out(copy):
+                return None
+            copies.append(copy)
+            if ends:
+                return sequence(copies), _lasting(before, s)
+        return sequence(copies), constants
+
+
+def _cut_at_break(s: Stmt) -> tuple[Stmt, bool]:
+    """``s`` up to a break that it surely comes to, and whether there is one."""
+    match s:
+        case Break():
+            return Seq(()), True
+        case Let() | Alloc():
+            body, ends = _cut_at_break(s.body)
+            return replace(s, body=body), ends
+        case Seq():
+            parts: list[Stmt] = []
+            for part in s.body:
+                part, ends = _cut_at_break(part)
+                parts.append(part)
+                if ends:
+                    return sequence(parts), True
+    return s, False
 
 
 def _lasting(constants: Known, s: Stmt) -> Known:

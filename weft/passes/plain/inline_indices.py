@@ -16,8 +16,11 @@ from weft.ir.nesting import has_loop
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, Kernel, Let, Stmt
 from weft.ir.visit import children, count_nodes, map_statements, substitute
+from weft.passes.plain.close_inductions import close_inductions
+from weft.passes.plain.count_whiles import count_whiles
 from weft.passes.plain.forward_tests import forward_tests
-from weft.passes.plain.rename_assigned import rename_assigned
+from weft.passes.plain.live_ranges import split_live_ranges
+from weft.passes.plain.narrow_variables import narrow_variables
 
 #: Nodes of an expression that may be written out wherever its name stands.
 LONGEST = 100
@@ -27,9 +30,15 @@ def inline_indices(kernel: Kernel) -> Kernel:
     """``kernel``, where it has threads, without variables that stand for integers computed from fixed ones."""
     if not has_loop(kernel.body, "thread"):
         return kernel
-    body, changing = kernel.body, assigned_names(kernel.body)
-    body = rename_assigned(forward_tests(body, lambda e: _is_position(e, changing)))
+    body, changing = close_inductions(count_whiles(kernel.body)), assigned_names(kernel.body)
+    body = split_live_ranges(forward_tests(body, lambda e: _is_position(e, changing)))
+    body = narrow_variables(body)
     return simplify(replace(kernel, body=_inline(body, assigned_names(body), is_outside=True)))
+
+
+def inline_positions(s: Stmt) -> Stmt:
+    """``s``, a part of what a thread does, without variables that stand for positions."""
+    return _inline(s, assigned_names(s), is_outside=False)
 
 
 def _inline(s: Stmt, changing: frozenset[str], *, is_outside: bool) -> Stmt:

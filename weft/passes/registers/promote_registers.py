@@ -4,7 +4,7 @@ Compilers call this scalar replacement, or register promotion.
 
 ``for k: C[m,n] = C[m,n] + ...`` becomes ``let c = C[m,n]: for k: c = c + ...; C[m,n] = c``,
 through all nested loops in which the element stays the same. Legal where all else that the loop
-touches of the buffer are reads of other elements; distinct buffers never overlap.
+touches of the buffer are other elements; distinct buffers never overlap.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class _Promotion:
         if any(isinstance(n, (*st.JUMPS, st.Barrier)) for n in nodes):
             return None
         bound = {loop.var.name, *touched.bound, *assigned_names(loop.body)}
-        stores = {n.buffer.name: n for n in nodes if isinstance(n, st.Store) and n.buffer.scope in self.scopes}
-        for store in stores.values():
+        stores = [n for n in nodes if isinstance(n, st.Store) and n.buffer.scope in self.scopes]
+        for store in stores:
             if store.buffer.name in bound or not _is_fixed(store, bound, touched.stored):
                 continue
             accesses = [n for n in nodes if isinstance(n, _ACCESS) and n.buffer.name == store.buffer.name]
@@ -85,10 +85,10 @@ class _Promotion:
             is_read = any(isinstance(n, Load) and n.indices == store.indices for n in accesses)
             if not (plain and is_read) or _in_concurrent_loop(nodes, store.buffer):
                 continue
-            if not _always_reached(loop.body, store.buffer, ranges):
+            if not _always_reached(loop.body, store, ranges):
                 continue
             loops = (*around, loop, *(n for n in nodes if isinstance(n, st.For))) if others else ()
-            if all(isinstance(n, Load) and are_apart(n.indices, store.indices, loops) for n in others):
+            if all(isinstance(n, (Load, st.Store)) and are_apart(n.indices, store.indices, loops) for n in others):
                 return store
         return None
 
@@ -120,18 +120,18 @@ def _is_fixed(store: st.Store, bound: set[str], written: frozenset[str]) -> bool
     return True
 
 
-def _always_reached(s: st.Stmt, buffer: Buffer, ranges: Ranges) -> bool:
-    """Whether every iteration surely touches the buffer: then touching it once more is safe too."""
+def _always_reached(s: st.Stmt, element: st.Store, ranges: Ranges) -> bool:
+    """Whether every iteration surely stores the element: then touching it once more is safe too."""
     match s:
         case st.Store():
-            return s.buffer.name == buffer.name
+            return s.buffer.name == element.buffer.name and s.indices == element.indices
         case st.Let() | st.Alloc():
-            return _always_reached(s.body, buffer, ranges)
+            return _always_reached(s.body, element, ranges)
         case st.Seq():
-            return any(_always_reached(c, buffer, ranges) for c in s.body)
+            return any(_always_reached(c, element, ranges) for c in s.body)
         case st.For():
             inner = ranges_inside(s, ranges)
-            return is_serial_loop(s) and runs_at_least_once(s, ranges) and _always_reached(s.body, buffer, inner)
+            return is_serial_loop(s) and runs_at_least_once(s, ranges) and _always_reached(s.body, element, inner)
     return False
 
 

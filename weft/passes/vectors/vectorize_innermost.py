@@ -27,6 +27,8 @@ from weft.passes.vectors.strip_vector_loops import ChooseLanes, strip_loop
 TYPICAL_EXTENT = 64
 #: Cost of one element of a gather or scatter, and of one integer division, in simple instructions.
 GATHER, SCATTER, DIVISION = 1.5, 3.0, 10.0
+#: The same of threads' code, where little else is done between gathers: a gather is some five instructions a lane.
+THREADS_GATHER = 4.0
 #: Up to this many elements between lanes, a load takes whole vectors and picks from them.
 SHORT_STEP = 4
 #: Cost of combining the lanes of an accumulator.
@@ -61,6 +63,7 @@ class _Lane:
     var: str
     varying: frozenset[str]
     lanes: int
+    gather: float = GATHER
 
 
 def _vectorize(s: Stmt, by: _Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
@@ -128,7 +131,7 @@ def _cost_as_lanes(loop: For, lanes: int) -> float | None:
     """The cost with the iterations of ``loop`` as lanes, or None where they cannot be."""
     if (loop.kind != "thread" and check_independent(loop) is not None) or check_vector(loop) is not None:
         return None
-    lane = _Lane(loop.var.name, infer_varying(loop), lanes)
+    lane = _Lane(loop.var.name, infer_varying(loop), lanes, THREADS_GATHER if loop.kind == "thread" else GATHER)
     return max(1.0, _extent(loop) / lanes) * _cost(loop.body, lane)
 
 
@@ -168,7 +171,7 @@ def _load_cost(load: Load, lane: _Lane | None) -> float:
     step = infer_step(load.buffer, load.indices, lane.var, lane.varying)
     if step is not None and 1 < step <= SHORT_STEP:
         return 2.0 * step
-    return _access(load.buffer, load.indices, lane, GATHER)
+    return _access(load.buffer, load.indices, lane, lane.gather)
 
 
 def _access(buffer: Buffer, indices: tuple[Expr, ...], lane: _Lane | None, scattered: float) -> float:

@@ -25,15 +25,18 @@ PASSES = (
     "lower_reduce",
     "split_grids",
     "check_barriers",
+    "unroll_rounds",
     "inline_indices",
     "forward_shared",
     "remove_barriers",
     "split_threads",
     "unroll_phases",
+    "undo_strides",
     "coalesce_blocks",
     "merge_blocks",
     "separate_blocks",
     "narrow_threads",
+    "recover_rows",
     "shrink_storage",
     "rebase_loops",
     "simplify",
@@ -95,23 +98,25 @@ def lower_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool =
     return run_passes(PASSES, kernel, context_of(machine or host_machine(), fast=fast))
 
 
-def emit_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> str:
+def emit_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False, contract: bool = False) -> str:
     """The LLVM text of ``kernel``."""
     machine = machine or host_machine()
     lowered = lower_kernel(kernel, machine, fast=fast)
     try:
-        return emit_module(lowered, machine, assert_sites(kernel), contract=fast)
+        return emit_module(lowered, machine, assert_sites(kernel), contract=fast or contract)
     except RecursionError:
         raise too_deep(kernel) from None
 
 
-def compile_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> Compiled:
+def compile_kernel(
+    kernel: Kernel, machine: Machine | None = None, *, fast: bool = False, contract: bool = False
+) -> Compiled:
     """Machine code for ``kernel`` on ``machine``, this host unless given.
 
-    ``fast`` numerics allow float sums and products in another order, and a product fused into a sum.
+    ``fast`` numerics allow float sums and products in another order; they and ``contract`` a product fused into a sum.
     """
     machine = machine or host_machine()
-    text = emit_kernel(kernel, machine, fast=fast)
+    text = emit_kernel(kernel, machine, fast=fast, contract=contract)
     return Compiled(compile_llvm(text, machine), entry_name(kernel), assert_sites(kernel), text)
 
 

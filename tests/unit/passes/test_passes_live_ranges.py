@@ -60,3 +60,46 @@ def test_a_variable_with_many_values_keeps_its_name() -> None:
     """Each name is a scope in the one before: many would be nested too deeply for Python."""
     text = inlined("let i: int64 = A[t] " + "i = (i * 5 + A[t]) % 32 " * 40 + "B[t] = i")
     assert text.count("let ") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "let i: int64 = 0 for j in 0:4 { i = A[t] + j if i > 9 { break } i = i + 1 } B[t] = i",  # seen after a break
+        "let i: int64 = 0 for j in 0:4 { if i > 3 { i = 0 continue } i = i + A[t] i = i + 1 } B[t] = i",
+        "let i: int64 = 0 for j in 0:4 { B[t] = B[t] + i i = A[t] + j }",  # seen by the next iteration
+        "let i: int64 = 0 if t < 4 { i = 3 } else { i = 4 } B[t] = i",
+    ],
+)
+def test_what_is_read_later_is_kept(body: str) -> None:
+    inlined(body)
+
+
+def test_a_variable_of_the_whole_function_is_one_for_each_use() -> None:
+    """C programs declare at the top what a loop's body sets and reads; it does not outlive a barrier then."""
+    loop = "for j in 0:4 { x = A[t] B[t] = B[t] + x }"
+    text = inlined(f"let x: int64 = 0 let i: int64 = 0 {loop} i = 4 barrier(block) x = A[31 - t] B[t] = B[t] + x")
+    assert text.count("x") == text.count("x_") == 4  # each of the two is made once and read once
+    assert "i = 4" not in text
+
+
+def test_what_a_loop_moves_on_by_one_amount_is_a_sum_of_its_counter() -> None:
+    loop = "for k in 1:4 { B[t] = B[t] + A[c % 32] c = c + 9 B[t] = B[t] * A[c % 32] }"
+    text = inlined(f"let c: int64 = t {loop} B[t] = B[t] + c")
+    assert "c = " not in text
+    assert "let" not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "let c: int64 = t for k in 0:3 { c = (c + k) % 32 B[t] = B[t] + A[c] }",  # another amount in each turn
+        "let c: int64 = t for k in 0:3 { if t < 5 { c = c + 1 } B[t] = B[t] + A[c % 32] }",
+        "let c: int64 = t for k in 0:3 { c = c + 1 if t < 5 { c = c + 2 } B[t] = B[t] + A[c % 32] }",
+        "let c: int64 = t for k in 0:3 { if A[k] > t { break } c = c + 1 } B[t] = c",
+        "let c: int64 = t for k in 0:A[t] % 3 - 1 { B[t] = B[t] + c c = c + 2 } B[t] = B[t] * 100 + c",  # none or one
+        "let c: int64 = 0 for j in 0:2 { for k in 0:3 { B[t] = B[t] * 3 + A[c] c = c + 4 } c = c + 5 } B[t] = c - B[t]",
+    ],
+)
+def test_what_moves_on_is_the_same(body: str) -> None:
+    inlined(body)
