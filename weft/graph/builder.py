@@ -52,6 +52,8 @@ class GraphBuilder:
         self._taken: set[str] = set()
         #: the last number behind each name that was asked for again
         self._counts: dict[str, int] = {}
+        #: values of tensors that somebody chose formulas by, None for those that an input takes part in
+        self.known: dict[str, Any] = {}
 
     def input(self, name: str, dtype: str | DType, shape: Sequence[int], strides: Shape | None = None) -> str:
         """A tensor that calls give; ``strides`` where they are known and not row-major."""

@@ -78,7 +78,7 @@ def _with_fewer_heads(t: Site, edge: Edge) -> Edge | None:
 
 def _say(t: Site, mask: Edge, rows: int, columns: int) -> str | None:
     """What a mask that depends on no input says: "all", "causal", or None where it is another."""
-    values = _known(t, mask.name, {}) if mask.count <= MOST_MASK else None
+    values = _known(t, mask.name, t.builder.known) if mask.count <= MOST_MASK else None
     if values is None:
         return None
     seen = np.asarray(values, bool) if mask.dtype.is_bool else np.asarray(values, np.float64)
@@ -100,12 +100,11 @@ def _known(t: Site, name: str, found: dict[str, Any]) -> Any:
     if constant is not None:
         return as_numpy(constant)
     node = t.builder.producer(name)
-    if not isinstance(node, Fragment):
-        return None
-    args = [_known(t, n, found) for n in node.inputs]
-    if any(a is None for a in args):
-        return None
-    found |= dict(zip(node.outputs, evaluate_fragment(node, args)))
+    args = [_known(t, n, found) for n in node.inputs] if isinstance(node, Fragment) else []
+    if isinstance(node, Fragment) and all(a is not None for a in args):
+        found |= dict(zip(node.outputs, evaluate_fragment(node, args)))
+    else:
+        found[name] = None
     return found[name]
 
 
