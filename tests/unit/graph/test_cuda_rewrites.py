@@ -12,6 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from tests.unit.graph.test_cuda_executable import Fake, compile_for
 from weft.graph.builder import GraphBuilder
+from weft.graph.from_torch import attention
 from weft.graph.from_torch import edge as torch_edge
 from weft.graph.graph import Call, Ref, ordered_strides
 from weft.graph.groups.mapping import kind_of
@@ -82,6 +83,29 @@ def test_masks_that_no_input_changes_are_told(
     )
     (call,) = [c.call for c in compiled.report.calls if "attention" in c.call.target]
     assert (call.args[3] and "mask", dict(call.named)["is_causal"]) == told
+
+
+def test_what_a_mask_says_is_computed_once_for_all_layers(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def layers(x: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(10)
+        seen = (places[None, :] <= places[:, None])[None, None]
+        for _ in range(3):
+            x = F.scaled_dot_product_attention(x, x, x, attn_mask=seen)
+        return x
+
+    computed: list[str] = []
+    evaluate = attention.evaluate_fragment
+
+    def counted(node: Any, args: Any) -> Any:
+        computed.append(node.name)
+        return evaluate(node, args)
+
+    monkeypatch.setattr(attention, "evaluate_fragment", counted)
+    monkeypatch.setattr(torch_edge, "is_on_gpu", lambda *_: True)
+    compiled = check(fake_cuda("aten.scaled_dot_product_attention.default"), layers, torch.randn(1, 2, 10, 8))
+    assert [dict(c.call.named)["is_causal"] for c in compiled.report.calls] == [True] * 3
+    assert computed
+    assert len(computed) == len({*computed})
 
 
 @pytest.mark.parametrize("batch", [1, 2])
