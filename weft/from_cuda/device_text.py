@@ -22,7 +22,7 @@ _GLOBAL = re.compile(rf"^({_NAME}) = (.*)$", re.MULTILINE)
 _BUILT_IN = frozenset({"@threadIdx", "@blockIdx", "@blockDim", "@gridDim"})
 _WAITS = frozenset({
     "@weft_sync_threads", "@weft_sync_threads_count", "@weft_sync_warp", "@weft_sync_grid", "@weft_ballot",
-    "@weft_exchange", "@weft_active_mask",
+    "@weft_exchange", "@weft_active_mask", "@__assert_fail",
 })  # fmt: skip
 #: How the names of kernels of our own headers begin: one thread of them takes a piece of the work.
 _OWN = "@_ZN12weft_library"
@@ -53,6 +53,7 @@ def to_threads(text: str, unit: str, source: str, target: str) -> DeviceText:
     text = re.sub(r"(@llvm\.[\w.]*)", lambda m: re.sub(r"\.p\d+(?=[.\s]|$)", ".p0", m.group(1)), text)
     text = text.replace("emissionKind: DebugDirectivesOnly", "emissionKind: FullDebug")  # what -g means on a CPU
     text = text.replace("ptx_kernel ", "").replace("@vprintf(", "@weft_vprintf(")
+    text = text.replace("@__assert_fail(", "@weft_assert_fail(")
     text = _hide(_GPU_ATTRIBUTES.sub("", text))
     for name in variables:  # these the host half shares
         text = text.replace(f"\n{name} = internal ", f"\n{name} = ")

@@ -17,7 +17,7 @@ from weft.from_cuda.values import (
     Value,
 )
 from weft.ir import dtype as dt
-from weft.ir.expr import Compare, Const, Expr, Var
+from weft.ir.expr import Compare, Const, Expr, Var, const
 
 #: Nodes that stand for what is below them.
 _THROUGH = frozenset({
@@ -79,6 +79,8 @@ def number(c: Context, n: Node) -> Number:
 
 def condition(c: Context, n: Node) -> Expr:
     """An expression as a condition."""
+    if n.kind == "ImplicitCastExpr" and any(i.kind == "StringLiteral" for i in n.walk()):
+        return const(True, dt.bool_)  # `assert(x && "why")`
     value = expression(c, n)
     if isinstance(value, Address):
         return is_not_null(c, n, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +19,7 @@ from weft.from_cuda.unit import Node
 from weft.from_cuda.values import Address, Alias, Element, Memory, Nothing, Number, Target, Value
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Unary, Var, cast, const
-from weft.ir.stmt import Assign, Atomic, AtomicOp, Barrier, Break, If, While
+from weft.ir.stmt import Assert, Assign, Atomic, AtomicOp, Barrier, Break, If, While
 
 Function: TypeAlias = "Callable[[Context, Node, list[Node]], Value]"
 
@@ -182,6 +183,14 @@ def _grid_barrier(c: Context, n: Node, arguments: list[Node]) -> Value:
 def _nothing(c: Context, n: Node, arguments: list[Node]) -> Value:
     for a in arguments:
         expression(c, a)
+    return Nothing()
+
+
+def _failed(c: Context, n: Node, arguments: list[Node]) -> Value:
+    """What `assert` calls where its condition does not hold: the first argument is its text."""
+    text = next(a.raw["value"] for a in arguments[0].walk() if a.kind == "StringLiteral")
+    said = str(json.loads(text)).replace("{", "(").replace("}", ")")  # a message's brackets stand for values
+    c.emit(Assert(const(False, dt.bool_), f"assertion `{said}` failed", span=c.unit.span(n)))
     return Nothing()
 
 
@@ -369,7 +378,7 @@ def _table() -> dict[str, Function]:
         "__syncthreads": _barrier, "__syncwarp": _warp_barrier, "__threadfence": _nothing,
         "__threadfence_block": _nothing, "__threadfence_system": _nothing, "__nanosleep": _nothing,
         "clock": _clock, "clock64": _clock, "printf": _refused("printf"), "weft_sync_grid": _grid_barrier,
-        "__trap": _refused("__trap"), "__assertfail": _nothing, "tex1Dfetch": _fetch,
+        "__trap": _refused("__trap"), "__assertfail": _failed, "tex1Dfetch": _fetch,
     }  # fmt: skip
     for name in ("inf", "inff", "huge_val", "huge_valf"):
         table[f"__builtin_{name}"] = _special(math.inf)

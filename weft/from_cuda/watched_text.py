@@ -124,7 +124,7 @@ def watch_accesses(text: str, unit: str, headers: str) -> str:
         if lines.file_of(m[2]).startswith(headers)
     }
     kernels = set(_CALLED.findall(text))
-    text = re.sub(r"@(malloc|free|__assert_fail)\(", lambda m: f"@weft_watch_{m[1].strip('_')}(", text)
+    text = re.sub(r"@(malloc|free)\(", r"@weft_watch_\1(", text)
 
     def watch(found: re.Match[str]) -> str:
         if found[1].startswith("@weft_"):

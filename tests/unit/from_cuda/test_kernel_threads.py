@@ -31,6 +31,36 @@ __global__ void k(int *x, int n) {
 """
 
 
+ASSERTS = """
+#include <cassert>
+__global__ void k(const int *x, int *y, int n) {
+  __shared__ int s[64];
+  int t = threadIdx.x;
+  s[t] = x[t];
+  __syncthreads();
+  assert(s[63 - t] < n && "small {numbers}");
+  y[t] = s[63 - t];
+}
+__device__ int deep(int n) { assert(n < 5); return n <= 0 ? 0 : deep(n - 1) + 1; }
+__global__ void by_threads(int *y, int n) { y[threadIdx.x] = deep(n + threadIdx.x); }
+"""
+
+
+def test_assertions_end_a_launch(capfd: pytest.CaptureFixture[str]) -> None:
+    x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    k = weft.cuda.kernel(ASSERTS, "k")
+    k((1,), (64,), (x, y, 64))
+    assert y.tolist() == x[::-1].tolist()
+    with pytest.raises(weft.Error, match=r'(?s)assertion `s\[63 - t\] < n && "small \(numbers\)"` failed.*source.cu:8'):
+        k((1,), (64,), (x, y, 60))
+    threads = weft.cuda.kernel(ASSERTS, "by_threads")
+    threads((1,), (4,), (y, 1))
+    assert y[:4].tolist() == [1, 2, 3, 4]
+    with pytest.raises(weft.TargetError, match="device-side assert triggered"):
+        threads((1,), (4,), (y, 2))
+    assert "block: [0,0,0], thread: [3,0,0] Assertion `n < 5` failed." in capfd.readouterr().err
+
+
 def _depth(n: int) -> int:
     return 1 if n <= 1 else _depth(n // 2) + _depth(n // 3)
 

@@ -286,6 +286,8 @@ bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launc
     slots[count++] = slot_value(line, kernel->unit, launch, arguments);
   slots[count] = (uint64_t)record;
   *start = weft_now();
-  *error = found->entry(slots) == 0 ? cudaSuccess : cudaErrorLaunchFailure;
+  int status = found->entry(slots);
+  if (status > 0) fprintf(stderr, "weft: an assertion of kernel `%s` failed (weft cuda check says where)\n", kernel->name);
+  *error = status == 0 ? cudaSuccess : status > 0 ? cudaErrorAssert : cudaErrorMemoryAllocation;
   return true;
 }

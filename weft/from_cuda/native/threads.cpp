@@ -212,6 +212,8 @@ void release(block *b, state from) {
     if (b->fibers[i].now == from) b->fibers[i].now = ready;
 }
 
+bool has_failed;  // whether a thread's assertion did
+
 struct grid_run {
   const weft_kernel *kernel;
   const weft_launch *launch;
@@ -353,13 +355,27 @@ cudaError_t run_cooperative(grid_run *run, int64_t blocks) {
 cudaError_t weft_run_threads(const weft_kernel *kernel, const weft_launch *launch, void **arguments) {
   grid_run run = {kernel, launch, arguments, {}};
   int64_t blocks = (int64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-  if (launch->cooperative) return run_cooperative(&run, blocks);
-  weft_parallel_for(run_blocks, &run, blocks);
-  return cudaSuccess;
+  cudaError_t error = cudaSuccess;
+  __atomic_store_n(&has_failed, false, __ATOMIC_RELAXED);
+  if (launch->cooperative) error = run_cooperative(&run, blocks);
+  else weft_parallel_for(run_blocks, &run, blocks);
+  return __atomic_load_n(&has_failed, __ATOMIC_RELAXED) ? cudaErrorAssert : error;
 }
 
 // What device code calls.
 extern "C" {
+// The thread ends there; the launch gives an error. Kernels that assert something run as fibers.
+void weft_assert_fail(const char *text, const char *file, unsigned int line, const char *function) {
+  if (weft_watching) {
+    weft_watch_assert(text);
+  } else {
+    fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", file, line, function,
+            blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, text);
+  }
+  __atomic_store_n(&has_failed, true, __ATOMIC_RELAXED);
+  --running->live;
+  leave(done);
+}
 void weft_sync_threads() { leave(at_barrier); }
 int weft_sync_threads_count(int predicate) {
   running->counted += predicate != 0;

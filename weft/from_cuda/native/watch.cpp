@@ -226,6 +226,14 @@ void weft_watch_absent(uint32_t thread, const weft_site *site, uint32_t missing)
               "the mask must be the lanes that come there: __ballot_sync before the branch gives it");
 }
 
+void weft_watch_assert(const char *text) {
+  char what[400];
+  snprintf(what, sizeof what, "`%s` does not hold", text);
+  watched_party party = {"asserts it", now.block, now.thread, weft_caller_site, nullptr};
+  weft_report("failed assert", what, &party, 1, "");
+  has_returned[now.thread] = true;
+}
+
 extern "C" {
 void *weft_watch(char *at, uint64_t bytes, uint64_t packed, const weft_site *site, uint64_t value) {
   uint32_t flags = (uint32_t)packed & 255;
@@ -277,12 +285,6 @@ void *weft_watch_local(char *at, uint64_t bytes, char *begin, uint64_t size, con
   return spare;
 }
 
-void weft_watch_assert_fail(const char *text, const char *, unsigned int, const char *) {
-  char what[400];
-  snprintf(what, sizeof what, "`%s` does not hold", text);
-  watched_party party = {"asserts it", now.block, now.thread, weft_caller_site, nullptr};
-  weft_report("failed assert", what, &party, 1, "");
-}
 void weft_watch_fence() { has_fenced[now.thread] = true; }
 void weft_watch_return() { has_returned[now.thread] = true; }
 }

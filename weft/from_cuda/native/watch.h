@@ -67,6 +67,7 @@ WEFT_HIDDEN void weft_watch_barrier();
 WEFT_HIDDEN void weft_watch_thread(uint32_t thread);
 WEFT_HIDDEN void weft_watch_warp(uint32_t warp, uint32_t lanes);
 WEFT_HIDDEN void weft_watch_grid();
+WEFT_HIDDEN void weft_watch_assert(const char *text);  // one that fails: its thread ends
 WEFT_HIDDEN bool weft_watch_has_returned(uint32_t thread);
 WEFT_HIDDEN void weft_watch_divergence(uint32_t waiting, const weft_site *site, uint32_t other, const weft_site *other_site);
 WEFT_HIDDEN void weft_watch_absent(uint32_t thread, const weft_site *site, uint32_t missing);
