@@ -165,10 +165,10 @@ REINTERPRET = "reinterpret"
 #: async_wait: all groups of copies have arrived but the youngest ones, so many. publish: what was stored to shared
 #: memory can be read by units that read it on their own. products_wait: all groups of products that run on their own
 #: are done but the youngest ones, so many. hold: products that run on their own may be at work on its buffer.
-#: turn_claim: the copies that follow fill this turn of a ring, on their own. turn_await: it is used from here on.
-#: turn_release: it is not used any more.
+#: turn_claim: the copies that follow fill this turn of rings, on their own. turn_await: it is used from here on.
+#: turn_release: it is not used any more. Rings that take turns together have one number.
 HINTS: dict[str, str] = {
     "prefetch": "one address", "stream": "one address", "async_fill": "one address", "hold": "one address",
     "async_commit": "one number", "async_wait": "one number", "products_wait": "one number", "publish": "nothing",
-    "turn_claim": "one count", "turn_await": "one count", "turn_release": "one count",
+    **dict.fromkeys(("turn_claim", "turn_await", "turn_release"), "a count and a number"),
 }  # fmt: skip

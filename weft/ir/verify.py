@@ -215,7 +215,8 @@ class Verifier:
             case st.Evaluate(call=Call(name=name, args=args)) if name in HINTS:
                 self.check_exprs(*args)
                 wanted = _HINT_TYPES[HINTS[name]]
-                if tuple(map(type, args)) != wanted if wanted is not None else len(args) != 1:
+                given = tuple(map(type, args))
+                if given != wanted if wanted is not None else len(args) != 2 or given[1] is not Const:
                     self.problem(f"`{name}` takes {HINTS[name]}")
             case _:
                 if self.names:
@@ -364,7 +365,7 @@ class Verifier:
 _HINT_TYPES: dict[str, tuple[type, ...] | None] = {
     "one address": (AddressOf,),
     "one number": (Const,),
-    "one count": None,
+    "a count and a number": None,
     "nothing": (),
 }
 

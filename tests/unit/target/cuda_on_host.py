@@ -75,6 +75,7 @@ _COPIES = (
      " host_turn_expect(turn, bytes); }"),
     (emit_roles._RELEASE, "inline void turn_release(unsigned long long* turn) {"
      " __syncwarp(); if (host_lane() == 0) host_turn_arrive(turn, 0); }"),
+    (emit_roles._SAME, "inline int same_in_warp(int x) { return x; }"),
     (emit_roles._SYNC, "template <int THREADS> void sync_consumers() { host_sync_some(THREADS); }"),
     *((emit_roles._REGISTERS.format(name=name, way=way), f"template <int COUNT> void {name}_registers() {{}}")
       for name, way in (("give", "dec"), ("take", "inc"))),

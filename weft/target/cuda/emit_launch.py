@@ -25,10 +25,10 @@ from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
 from weft.target.cuda.emit_mma import find_fragments
 from weft.target.cuda.emit_reduce import reductions_shuffle
-from weft.target.cuda.emit_roles import emit_roles, find_engine, wider_shape
+from weft.target.cuda.emit_roles import emit_roles, find_engine, number_of_warps, wider_shape
 from weft.target.cuda.emit_stmt import EMITTERS
 from weft.target.cuda.launch_bounds import blocks_at_once, blocks_together, check_registers
-from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID, GpuMachine
+from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID, WARP, GpuMachine
 from weft.target.cuda.operands_in_registers import operands_in_registers
 from weft.target.cuda.prelude import RESERVED, prelude_text
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site, TensorMap
@@ -300,8 +300,11 @@ def _declare(f: Function, loop: For, number: Code, scopes: ExitStack) -> None:
 def _emit_threads(f: Function, grid: Grid, scopes: ExitStack) -> None:
     counts = thread_counts(grid)
     if block_shape(counts) is not None:
-        for loop, axis in zip(reversed(grid.threads), _AXES):
-            _declare(f, loop, Code(f"threadIdx.{axis}"), scopes)
+        inner = 1
+        for loop, axis, count in zip(reversed(grid.threads), _AXES, reversed(counts)):
+            number = Code(f"threadIdx.{axis}")
+            _declare(f, loop, number_of_warps(f, number) if f.engine and inner % WARP == 0 else number, scopes)
+            inner *= count
         return
     name = f.fresh("thread")
     f.line(f"const int {name} = threadIdx.x;")

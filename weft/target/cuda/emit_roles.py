@@ -16,14 +16,16 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
 from weft.ir.expr import AddressOf, Const, Expr, Var, idx
-from weft.ir.nesting import flat, replace_in, sequence
+from weft.ir.nesting import flat, inner_statements, replace_in, sequence
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Assign, Barrier, Evaluate, For, If, Seq, Stmt, Tensorized, hint
+from weft.ir.stmt import Alloc, Assign, Barrier, Evaluate, For, If, Seq, Stmt, Store, Tensorized, hint
 from weft.ir.visit import loads, map_statements, mentions, stores, substitute
 from weft.passes.analysis.loop_ranges import constant_extent
+from weft.passes.analysis.thread_reductions import is_reduction
+from weft.passes.analysis.thread_teams import holds
 from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_stmt import emit_stmt
-from weft.target.cuda.emit_context import LEVEL, Function
+from weft.target.cuda.emit_context import LEVEL, Code, Function
 from weft.target.cuda.emit_wgmma import emit_place
 from weft.target.cuda.launch_bounds import Roles, choose_roles, kept_words, largest_words
 from weft.target.cuda.machine import WARP, GpuMachine
@@ -74,17 +76,22 @@ _REGISTERS = """template <int COUNT> __device__ __forceinline__ void {name}_regi
 _SYNC = """template <int THREADS> __device__ __forceinline__ void sync_consumers() {
   asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }"""
+#: A number that all threads of a warp have, known as such: what matrices begin at is then computed once for all.
+_SAME = """__device__ __forceinline__ int same_in_warp(int x) { return __shfl_sync(0xffffffffu, x, 0); }"""
 
 
 @dataclass(slots=True)
 class Engine:
-    """What the copy engine does for a launch: the transaction barriers of a ring of so many ``turns`` of ``bytes``, who
-    waits for them (``roles``), how many blocks a multiprocessor has at once (``held``), and the maps used so far."""
+    """What the copy engine does for a launch: the transaction barriers of rings by their number, so many ``turns`` of
+    ``bytes`` each, who waits for them (``roles``), how many blocks a multiprocessor has at once (``held``), and the
+    maps used so far."""
 
     barriers: Buffer
-    turns: int
-    bytes: int
+    turns: tuple[int, ...]
+    bytes: tuple[int, ...]
     roles: Roles
+    #: The first of these rings; others are filled once for a tile.
+    pieces: frozenset[Buffer]
     held: int = 1
     maps: dict[TensorMap, str] = field(default_factory=dict)
 
@@ -95,18 +102,25 @@ class Engine:
 
 def find_engine(grid: Grid, consumers: int, name: str, machine: GpuMachine) -> Engine | None:
     """None where the copy engine has nothing to do in a launch; ``name`` is free for its barriers."""
-    rings = {b.name: b for copy in bulk_copies(grid.body) if (box := read_box(copy.body)) for b in (box.store.buffer,)}
+    rings = _rings(grid.body)
     if not rings:
         return None
-    turns = int(next(iter(rings.values())).shape[0].value)  # type: ignore[attr-defined]
-    barriers = Buffer(name, dt.uint64, (idx(2 * turns),), scope="shared")
+    pieces = _rings(find_bulk_loop(grid.body))
+    groups = [pieces, tiles] if (tiles := rings - pieces) else [pieces]
+    turns = tuple(int(next(iter(g)).shape[0].value) for g in groups)  # type: ignore[attr-defined]
+    barriers = Buffer(name, dt.uint64, (idx(2 * sum(turns)),), scope="shared")
     counts = [int(e.value) for e in extents(grid.blocks) if isinstance(e, Const)]
     held = max(1, ceil(prod(counts) / machine.sms))
     alone = choose_roles(kept_words(grid.body), consumers, machine, largest_words(grid.body))
     roles = alone if held == 1 else Roles(WARP, consumers)
     if roles is None:
         raise InternalError("too few registers for what the copy engine fetches")
-    return Engine(barriers, turns, sum(map(turn_bytes, rings.values())), roles, held)
+    return Engine(barriers, turns, tuple(sum(map(turn_bytes, g)) for g in groups), roles, pieces, held)
+
+
+def _rings(s: Stmt) -> frozenset[Buffer]:
+    """What the engine fills in ``s``."""
+    return frozenset(n.buffer for copy in bulk_copies(s) for n in stores(copy))
 
 
 def wider_shape(shape: tuple[int, int, int], more: int) -> tuple[int, int, int]:
@@ -120,7 +134,7 @@ def wider_shape(shape: tuple[int, int, int], more: int) -> tuple[int, int, int]:
 def emit_roles(f: Function, engine: Engine, body: Stmt, shape: tuple[int, int, int], threads: tuple[For, ...]) -> None:
     axis, first = next((a, n) for a, n in zip("zyx", reversed(shape)) if n > 1)
     turns, roles = f.memory(engine.barriers).pointer, engine.roles
-    f.line(f"{f.define('start_turns', _START)}<{engine.turns}, {roles.consumers // WARP}>({turns});")
+    f.line(f"{f.define('start_turns', _START)}<{sum(engine.turns)}, {roles.consumers // WARP}>({turns});")
     with f.braces(f"if (threadIdx.{axis} >= {first})"):
         if roles.moved:
             f.line(f"{f.define('give_registers', _REGISTERS.format(name='give', way='dec'))}<{roles.moved[0]}>();")
@@ -131,7 +145,13 @@ def emit_roles(f: Function, engine: Engine, body: Stmt, shape: tuple[int, int, i
         if roles.moved:
             f.line(f"{f.define('take_registers', _REGISTERS.format(name='take', way='inc'))}<{roles.moved[1]}>();")
         loop = find_bulk_loop(body)
-        emit_stmt(f, _consumer(_met(body, loop), loop))
+        consumer = _consumer(_met(body, loop), loop)
+        emit_stmt(f, consumer if _handed_on(body) else _unmet(consumer))
+
+
+def number_of_warps(f: Function, number: Code) -> Code:
+    """``number``, which is the same for all threads of a warp."""
+    return Code(f"{f.define('same_in_warp', _SAME)}({number.text})")
 
 
 _NOTHING = Seq(())
@@ -153,8 +173,8 @@ def _producer(s: Stmt) -> Stmt:
 
 def _consumer(s: Stmt, loop: For) -> Stmt:
     """All else; in ``loop`` turns are waited for instead of other threads."""
-    if s is loop:
-        return replace(loop, body=_unfilled(loop.body))
+    if s is loop and not _handed_on(loop):
+        return replace(loop, body=_unmet(loop.body))
     if _is_order(s):
         return _NOTHING
     return map_statements(s, lambda n: _consumer(n, loop))
@@ -162,7 +182,7 @@ def _consumer(s: Stmt, loop: For) -> Stmt:
 
 def _met(body: Stmt, loop: For) -> Stmt:
     """``body``, whose threads meet once before ``loop`` and what it begins with, where those use what they filled."""
-    filled = {n.buffer.name for n in stores(replace_in(body, loop, _NOTHING)) if n.buffer.scope == "shared"}
+    filled = _handed_on(replace_in(body, loop, _NOTHING))
     if not filled & (mentions(loop.body).addressed | mentions(loop.body).loaded):
         return body
 
@@ -178,12 +198,22 @@ def _met(body: Stmt, loop: For) -> Stmt:
     return visit(body)
 
 
-def _unfilled(s: Stmt) -> Stmt:
-    """What consumers do in a loop whose rings the engine fills: no threads but those of a warp meet."""
+def _handed_on(s: Stmt) -> frozenset[str]:
+    """Shared memory in which threads of one warp find what those of another stored."""
+    if isinstance(s, Tensorized) and (bulk_copies(s) or (is_reduction(s) and not holds(s, "block"))):
+        return frozenset()
+    if isinstance(s, Store):
+        return frozenset({s.buffer.name} if s.buffer.scope == "shared" else ())
+    return frozenset[str]().union(*map(_handed_on, inner_statements(s)))
+
+
+def _unmet(s: Stmt) -> Stmt:
+    """What consumers do where all that they share are rings that the engine fills: no threads but those of a warp
+    meet."""
     if isinstance(s, Seq):
-        return sequence([_unfilled(n) for n in s.body])
+        return sequence([_unmet(n) for n in s.body])
     meets = (isinstance(s, Barrier) and s.scope == "block") or _is_hint(s, "publish")
-    return _NOTHING if meets or _is_order(s) else map_statements(s, _unfilled)
+    return _NOTHING if meets or _is_order(s) else map_statements(s, _unmet)
 
 
 def _is_order(s: Stmt) -> bool:
@@ -193,33 +223,37 @@ def _is_order(s: Stmt) -> bool:
     return _is_hint(s, "turn_claim") or (isinstance(s, Tensorized) and bool(bulk_copies(s)))
 
 
-def _place(f: Function, number: Expr, *, is_free: bool) -> str:
+def _place(f: Function, number: Expr, rings: int, *, is_free: bool) -> str:
     """The barrier of a turn."""
     engine = f.engine
     assert engine is not None
-    slot = simplify(number % engine.turns, f.ranges) + (engine.turns if is_free else 0)
+    others = sum(engine.turns[:rings]) + (sum(engine.turns) if is_free else 0)
+    slot = simplify(number % engine.turns[rings], f.ranges) + others
     return f"{f.memory(engine.barriers).pointer} + {emit_expr(f, simplify(slot, f.ranges)).inside(LEVEL['+'] + 1)}"
 
 
-def _parity(f: Function, number: Expr) -> str:
+def _parity(f: Function, number: Expr, rings: int) -> str:
     assert f.engine is not None
-    return emit_expr(f, simplify(number // f.engine.turns % 2, f.ranges)).inside(LEVEL["+"] + 1)
+    return emit_expr(f, simplify(number // f.engine.turns[rings] % 2, f.ranges)).inside(LEVEL["+"] + 1)
 
 
-def emit_claim(f: Function, number: Expr) -> None:
+def emit_claim(f: Function, number: Expr, of: Const) -> None:
     """The engine is about to fill a turn, which all warps have released."""
     assert f.engine is not None
-    f.line(f"{f.define('turn_wait', _WAIT)}({_place(f, number, is_free=True)}, 1 - {_parity(f, number)});")
-    f.line(f"{f.define('turn_expect', _EXPECT)}({_place(f, number, is_free=False)}, {f.engine.bytes});")
+    rings = int(of.value)
+    free, full = (_place(f, number, rings, is_free=is_free) for is_free in (True, False))
+    f.line(f"{f.define('turn_wait', _WAIT)}({free}, 1 - {_parity(f, number, rings)});")
+    f.line(f"{f.define('turn_expect', _EXPECT)}({full}, {f.engine.bytes[rings]});")
 
 
-def emit_await(f: Function, number: Expr) -> None:
+def emit_await(f: Function, number: Expr, of: Const) -> None:
     """A turn has arrived."""
-    f.line(f"{f.define('turn_wait', _WAIT)}({_place(f, number, is_free=False)}, {_parity(f, number)});")
+    place = _place(f, number, int(of.value), is_free=False)
+    f.line(f"{f.define('turn_wait', _WAIT)}({place}, {_parity(f, number, int(of.value))});")
 
 
-def emit_release(f: Function, number: Expr) -> None:
-    f.line(f"{f.define('turn_release', _RELEASE)}({_place(f, number, is_free=True)});")
+def emit_release(f: Function, number: Expr, of: Const) -> None:
+    f.line(f"{f.define('turn_release', _RELEASE)}({_place(f, number, int(of.value), is_free=True)});")
 
 
 def emit_block_barrier(f: Function) -> None:
@@ -235,6 +269,7 @@ def emit_bulk_copy(f: Function, s: Tensorized) -> None:
         raise InternalError("a bulk copy of what is no box", span=s.span)
     f.define("TensorMap", MAP)
     name, count = _map(f, box), len(box.sizes)
+    rings = int(box.store.buffer not in f.engine.pieces)
     text = _COPY.format(
         n=count, params=", ".join(f"int c{i}" for i in range(count)),
         places=", ".join(f"%{3 + i}" for i in range(count)), args=", ".join(f'"r"(c{i})' for i in range(count)),
@@ -245,7 +280,7 @@ def emit_bulk_copy(f: Function, s: Tensorized) -> None:
         store, load = (substitute(n, values) for n in (box.store, box.load))
         to = emit_place(f, AddressOf(store.buffer, store.indices))
         places = [emit_expr(f, simplify(load.indices[d], f.ranges)).text for d in box.dimensions]
-        turn = _place(f, store.indices[0], is_free=False)
+        turn = _place(f, store.indices[0], rings, is_free=False)
         f.line(f"{copy}({to}, &{name}, {turn}, {', '.join(places)});")
 
 

@@ -43,6 +43,7 @@ PASSES = (
     "place_waits",
     "persist_blocks",
     "select_products",
+    "separate_masks",
     "decide_by_first_lane",
 )
 _own = declared_in(__package__)

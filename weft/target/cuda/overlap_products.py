@@ -3,14 +3,16 @@
 While the second product of an iteration runs, what is done with the first's sums in the next one is done, so the first
 product of that one is started before::
 
-    first product of iteration 0; wait for it
-    for each iteration n:
-      what is done with the first's sums
-      wait for the second product of n - 1, and release its turn; what is done with its sums
+    first product of iteration 0; wait for it; what is done with its sums, and with those of the second product
+    for each iteration n but the last:
       await turn n + 1 and start the first product of n + 1
       start the second product of n; wait for the first product of n + 1
+      what is done with the first's sums in n + 1
+      wait for the second product of n, and release its turn; what is done with its sums in n + 1
+    second product of the last iteration; wait for it, and release its turn
 
 The first product and what starts its sums depend on nothing else in the loop, so that they may be an iteration ahead.
+No product is under way from one iteration to the next: the assembler would wait for it there.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from weft.ir.expr import Compare, Const, Expr, Var, const, idx
+from weft.ir.expr import Const, Expr, const, idx
 from weft.ir.nesting import flat, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Stmt, Store, Tensorized, hint
@@ -36,12 +38,14 @@ Started = tuple[GroupProducts, Stmt]
 @dataclass(frozen=True)
 class _Parts:
     """The body of an iteration: ``fills`` of its turn and the wait for it, ``first`` product with the start of its
-    sums, what is done with these (``between``), what is done with the sums of the second (``after``)."""
+    sums, what is done with these (``between``), what is done with the sums of the second (``after``), and what is
+    released in the last of them."""
 
     fills: list[Stmt]
     first: list[Stmt]
     between: list[Stmt]
     after: list[Stmt]
+    releases: list[Stmt]
 
 
 def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
@@ -57,27 +61,45 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
     cut = _cut(parts[:-2], one, first.sums.buffer.name, second)
     if cut is None or second.a.buffer.name not in made_here:
         return None
-    number = parts[-1].call.args[0]
-    ahead: dict[Var, Expr] = {s.var: s.var + 1}
+    number, *rings = parts[-1].call.args
     starts = [*cut.first, hint("hold", first.sums), start_first]
     begin = [*cut.fills, *(_from_nothing(start_first) if all(map(_is_zeros, cut.first)) else starts)]
-    last = simplify(s.hi - 1)
-    next_one = If(Compare("<", s.var, last), simplify(substitute(sequence(begin), ahead)))
-    release = If(Compare(">", s.var, s.lo), hint("turn_release", simplify(number - 1)))
-    body = [*cut.between, *_settled(second, 0), release, *cut.after, next_one, hint("hold", second.sums), start_second,
-            hint("products_wait", idx(1)), hint("hold", first.sums)]  # fmt: skip
-    ahead_of = {first.sums.buffer.name}
-    inner = sequence(body)
-    for alloc in reversed(allocs):  # what is made anew in each iteration need not be kept from one to the next
-        inner = inner if alloc.buffer.name in ahead_of else replace(alloc, body=inner)
-    prologue = [*begin, *_settled(first, 0)]
-    made = sequence([
-        *(simplify(substitute(n, {s.var: s.lo})) for n in prologue), replace(s, body=inner),
-        *_settled(second, 0), hint("turn_release", simplify(substitute(number, {s.var: last}))),
+    kept = [a for a in allocs if a.buffer != first.sums.buffer]
+    start_all = (begin, [hint("hold", second.sums), start_second])
+    return Alloc(
+        first.sums.buffer, _turned(s, kept, cut, start_all, (first, second), hint("turn_release", number, *rings))
+    )
+
+
+def _turned(
+    s: For,
+    allocs: Sequence[Alloc],
+    cut: _Parts,
+    starts: tuple[Sequence[Stmt], Sequence[Stmt]],
+    products: tuple[GroupProducts, GroupProducts],
+    release: Stmt,
+) -> Stmt:
+    """The iterations one after another, each with the first product of the next."""
+    (begin, multiplied), (first, second) = starts, products
+
+    def within(*body: Stmt) -> Stmt:
+        """What is made anew in each iteration need not be kept from one to the next."""
+        inner = sequence(body)
+        for alloc in reversed(allocs):
+            inner = replace(alloc, body=inner)
+        return inner
+
+    def at(n: Expr, *body: Stmt) -> list[Stmt]:
+        return [simplify(substitute(part, {s.var: n})) for part in body]
+
+    last, following = simplify(s.hi - 1), s.var + 1
+    body = [*at(following, *begin), *multiplied, hint("products_wait", idx(1)), hint("hold", first.sums),
+            *at(following, *cut.between, *cut.releases), *_settled(second, 0), release,
+            *at(following, *cut.after)]  # fmt: skip
+    return sequence([
+        *at(s.lo, within(*begin, *_settled(first, 0), *cut.between, *cut.releases, *cut.after)),
+        replace(s, hi=last, body=within(*body)), *at(last, *multiplied, *_settled(second, 0), release),
     ])  # fmt: skip
-    for alloc in reversed(allocs):
-        made = replace(alloc, body=made) if alloc.buffer.name in ahead_of else made
-    return made
 
 
 def _is_zeros(s: Stmt) -> bool:
@@ -121,13 +143,15 @@ def _turns(parts: Sequence[Stmt]) -> int:
 def _cut(parts: Sequence[Stmt], one: int, sums: str, second: GroupProducts) -> _Parts | None:
     """The parts of an iteration but for the second product, ``one`` the place of the first."""
     of_second = {second.sums.buffer.name, second.a.buffer.name}
-    found = _Parts([], [], [], [])
+    found = _Parts([], [], [], [], [])
     for n, part in enumerate(parts):
         held = mentions(part)
         if n == one:
             continue
         if bulk_copies(part) or _is_hint(part, "turn_claim", "turn_await"):
             found.fills.append(part)
+        elif isinstance(part, If) and all(_is_hint(inner, "turn_release") for inner in flat(part.then)):
+            found.releases.append(part)
         elif held.stored == {sums} and not held.loaded - {sums} and n < one:
             found.first.append(part)
         elif found.after or held.stored & of_second:

@@ -12,7 +12,7 @@
 
 There are as many blocks as multiprocessors, or two or three for each where tiles are short, and ``n`` counts the turns
 of a ring over all tiles: hints say where the engine waits until a turn is free, and products until it is there
-(`emit_roles`).
+(`emit_roles`). What is fetched once for a tile has turns of its own, a tile each.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from math import prod
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Cast, Compare, Expr, Load, Var, const, idx
+from weft.ir.expr import AddressOf, Binary, Cast, Compare, Expr, Load, Var, const, idx
 from weft.ir.hardware import BULK_COPY
-from weft.ir.nesting import around, find_path, flat, perfect_nest, replace_in, sequence, strip
+from weft.ir.interval import Ranges
+from weft.ir.nesting import around, find_path, flat, perfect_nest, replace_in, sequence, statements, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Assign, Barrier, For, If, Kernel, Let, Stmt, Store, Tensorized, hint
 from weft.ir.visit import Node, free_vars, fresh_name, map_statements, mentions, rewrite, stores, used_names, walk
-from weft.passes.analysis.loop_ranges import constant_extent
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range, runs_at_least_once
 from weft.target.cuda.launch_bounds import kept_words
+
+#: Which rings turns are of: those of a loop through pieces, and those of tiles.
+PIECES, TILES = idx(0), idx(1)
 
 
 def persist_blocks(kernel: Kernel, *, cores: int, blocks_a_core: Callable[[int, int, int, int | None], int]) -> Kernel:
@@ -81,19 +85,25 @@ def _persisted(launch: For, cores: int, blocks_a_core: Callable[..., int], taken
     rounds = -(-total // count)
     turn = For(Var(fresh_name("wave", taken)), idx(0), idx(rounds), "serial", body)
     block = replace(launch, var=Var(fresh_name("b", taken)), hi=idx(count))
-    tile = turn.var * count + block.var
+    place: Expr = block.var
     loop = find_bulk_loop(body)
-    if free_vars(loop.hi).keys() & {x.var.name for x in blocks}:
-        tile = (total - 1) - tile  # the last ones have most to do, and are best done first
+    is_uneven = bool(free_vars(loop.hi).keys() & {x.var.name for x in blocks})
+    if is_uneven:  # to and fro, so that no block has the more to do of every round
+        place = place + turn.var % 2 * (count - 1 - 2 * block.var)
+    number = turn.var * count + place
+    # Of tiles that differ the last ones have most to do, and are best done first.
+    tile = (total - 1) - number if is_uneven else number
     counter = Var(fresh_name("turned", taken), dt.uint8)
-    body, counts_turns = _numbered(turn, body, counter)
-    if mentions(body).stored & {s.buffer.name for s in inner if isinstance(s, Alloc)} - _rings(body):
+    ranges = {x.var.name: loop_range(x, {}) for x in blocks}
+    body, counts_turns = _numbered(turn, body, counter, ranges)
+    body = _tile_fetched(turn, body)
+    if mentions(body).stored & {s.buffer.name for s in inner if isinstance(s, Alloc)} - _rings(loop):
         body = sequence([body, Barrier()])  # the next tile uses the same memory
     for s in reversed([x for x in inner if isinstance(x, Let)]):
         body = replace(s, body=body)
     for x, n in zip(reversed(blocks), _digits(tile, counts)):
         body = Let(x.var, simplify(n), body)
-    body = replace(turn, body=If(Compare("<", turn.var * count + block.var, idx(total)), body))
+    body = replace(turn, body=If(Compare("<", number, idx(total)), body))
     body = Let(counter, const(0, dt.uint8), body) if counts_turns else body
     body = around(threads, body)
     for s in reversed([x for x in inner if isinstance(x, Alloc)]):
@@ -114,10 +124,11 @@ def _rings(s: Stmt) -> frozenset[str]:
     return frozenset(name for copy in bulk_copies(s) for name in mentions(copy).stored)
 
 
-def _numbered(turn: For, body: Stmt, counter: Var) -> tuple[Stmt, bool]:
+def _numbered(turn: For, body: Stmt, counter: Var, ranges: Ranges) -> tuple[Stmt, bool]:
     """``body`` with turns counted through all iterations of ``turn``, and hints about them; whether by ``counter``,
     because it depends on the tile how many there are."""
-    loop, rings = find_bulk_loop(body), _rings(body)
+    loop = find_bulk_loop(body)
+    rings = _rings(loop)
     around_it = [s for s in find_path(body, loop) or () if isinstance(s, For)]
     number: Expr = turn.var
     for x in around_it:
@@ -137,13 +148,56 @@ def _numbered(turn: For, body: Stmt, counter: Var) -> tuple[Stmt, bool]:
 
     fills = [s for s in flat(loop.body) if bulk_copies(s)]
     last = fills[-1]
-    parts: list[Stmt] = [hint("turn_claim", number)]
+    parts: list[Stmt] = [hint("turn_claim", number, PIECES)]
     waiting: list[Stmt] = []
     for s in flat(loop.body):
         parts.append(rewrite(s, visit))
         if s is last:
-            waiting = [hint("turn_await", number)]
+            waiting = [hint("turn_await", number, PIECES)]
         elif waiting and not isinstance(s, Barrier):
             parts[-1:-1], waiting = waiting, []
-    made = replace(loop, body=sequence([*parts, hint("turn_release", number)]))
-    return replace_in(body, loop, sequence([made, *after])), counts_turns
+    made = replace(loop, body=sequence([*parts, hint("turn_release", number, PIECES)]))
+    return replace_in(body, loop, sequence([*_tile_released(turn, body, made, ranges), *after])), counts_turns
+
+
+def _tile_released(turn: For, body: Stmt, loop: For, ranges: Ranges) -> list[Stmt]:
+    """``loop``, whose last iteration releases what was fetched once for the tile, as soon as that is used."""
+    whole = _rings(body) - _rings(loop)
+    if not whole:
+        return [loop]
+    release = hint("turn_release", turn.var, TILES)
+    if not _runs(loop, ranges):
+        return [loop, release]
+    at_end = If(Compare("==", loop.var, simplify(loop.hi - 1)), release)
+    return [replace(loop, body=_after_use(loop.body, whole, at_end))]
+
+
+def _after_use(s: Stmt, whole: frozenset[str], then: Stmt) -> Stmt:
+    """``s`` with ``then`` where it has used ``whole`` rings."""
+    parts = list(flat(s))
+    last = max(n for n, part in enumerate(parts) if whole & mentions(part).loaded)
+    used = parts[last]
+    parts[last : last + 1] = (
+        [replace(used, body=_after_use(used.body, whole, then))] if isinstance(used, Alloc) else [used, then]
+    )
+    return sequence(parts)
+
+
+def _runs(loop: For, ranges: Ranges) -> bool:
+    """Whether ``loop`` runs at least once: by its range, or because it says so."""
+    ends = (loop.hi.left, loop.hi.right) if isinstance(loop.hi, Binary) and loop.hi.op == "max" else ()
+    return runs_at_least_once(loop, ranges) or any(simplify(e - loop.lo) == idx(1) for e in ends)
+
+
+def _tile_fetched(turn: For, body: Stmt) -> Stmt:
+    """``body`` with hints about what is fetched once for a tile: that it is asked for, and waited for."""
+    whole = _rings(body) - _rings(find_bulk_loop(body))
+    fills = [s for s in statements(body) if isinstance(s, If) and _rings(s) and _rings(s) <= whole]
+
+    def visit(s: Stmt) -> Stmt:
+        if not any(s is fill for fill in fills):
+            return map_statements(s, visit) if bulk_copies(s) else s
+        before = [hint("turn_claim", turn.var, TILES)] if s is fills[0] else []
+        return sequence([*before, s, *([hint("turn_await", turn.var, TILES)] if s is fills[-1] else [])])
+
+    return visit(body) if fills else body

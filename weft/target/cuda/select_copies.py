@@ -6,7 +6,8 @@
     }                                                  }
 
 The engine copies boxes on its own (`read_boxes`); who waits for what comes later (`persist_blocks`, `emit_roles`). All
-rings of the loop have to be such boxes: otherwise threads copy, as written.
+rings of the loop have to be such boxes: otherwise threads copy, as written. What is multiplied in all iterations is
+fetched by the engine before the loop, if it can be.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from weft.ir import dtype as dt
 from weft.ir.ahead import loops_ahead, split_ahead
-from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.hardware import BULK_COPY, Hardware
 from weft.ir.nesting import around, find_path, flat, replace_in, sequence, strip
 from weft.ir.simplify import simplify
@@ -53,8 +54,9 @@ def select_copies(
         found = loops_ahead(launch)
         if len(found) != 1 or not _is_counted(launch, found[0]) or not has_registers(*_kept(found[0])):
             return launch
-        made = _filled(found[0], mentions(launch).allocated | fixed, known, taken)
-        return launch if made is None else replace_in(launch, found[0], made)
+        unfit = mentions(launch).allocated | fixed
+        made = _filled(found[0], unfit, known, taken)
+        return launch if made is None else _with_tiles(replace_in(launch, found[0], made), made, unfit, known, taken)
 
     def visit(s: Stmt) -> Stmt:
         return in_launch(s) if isinstance(s, For) and s.kind == "block" else map_statements(s, visit)
@@ -128,6 +130,37 @@ def _filled(loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[s
             return None
         copies.append(Tensorized(BULK_COPY, nest))
     return replace(loop, body=sequence([*copies, rest]), ahead=None)
+
+
+def _with_tiles(launch: For, loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[str]) -> For:
+    """``launch`` with what ``loop`` multiplies in all iterations fetched by the engine, too, once for a tile."""
+    path = find_path(launch, loop) or []
+    products = [n for n in walk(loop) if isinstance(n, Tensorized) and n.intrinsic in known]
+    multiplied = [n.buffer.name for p in products for n in loads(p)]
+    fit = {b for b in find_swizzled(loop, known) if multiplied.count(b) == _count(b, loads(launch))}
+    blocks = {x.var.name: loop_range(x, {}) for x in path if isinstance(x, For) and x.kind == "block"}
+
+    def fetched(s: Stmt) -> Stmt:
+        filled = [n.buffer for n in stores(s)]
+        nest = _as_box(s, taken) if len(filled) == 1 and filled[0].name in fit else None
+        box = None if nest is None else read_box(nest, blocks)
+        if nest is None or box is None or box.load.buffer.name in unfit or filled[0].shape[0] != idx(1):
+            return s
+        return Tensorized(BULK_COPY, nest)
+
+    def visit(s: Stmt) -> Stmt:
+        if s is loop:
+            return s
+        return map_statements(s, visit) if any(s is n for n in path) else fetched(s)
+
+    is_once = all(x.kind == "block" for x in path if isinstance(x, For) and x is not loop)
+    made = visit(launch) if is_once else launch
+    assert isinstance(made, For)
+    return made
+
+
+def _count(buffer: str, accesses: Sequence[Load]) -> int:
+    return sum(n.buffer.name == buffer for n in accesses)
 
 
 def _as_box(fill: Stmt, taken: set[str]) -> Stmt | None:

@@ -243,8 +243,9 @@ class _Select:
         sums = {p.sums.buffer.name for p in products}
         if any(sums & mentions(n).stored for n in parts[: -len(last)]):
             return None  # what is done with the sums would have to wait for them
-        number = release.call.args[0]
-        before, final = (hint("turn_release", simplify(e)) for e in (number - 1, substitute(number, {s.var: s.hi - 1})))
+        number, *rings = release.call.args
+        ends = (number - 1, substitute(number, {s.var: s.hi - 1}))
+        before, final = (hint("turn_release", simplify(e), *rings) for e in ends)
         later = If(Compare(">", s.var, s.lo), before)
         names = [n.intrinsic for n in last if isinstance(n, Tensorized)]
         starts = [_start(name, p) for name, p in zip(names, products)]
