@@ -132,7 +132,7 @@ def _filled(loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[s
     return replace(loop, body=sequence([*copies, rest]), ahead=None)
 
 
-def _with_tiles(launch: For, loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[str]) -> For:
+def _with_tiles(launch: Stmt, loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[str]) -> Stmt:
     """``launch`` with what ``loop`` multiplies in all iterations fetched by the engine, too, once for a tile."""
     path = find_path(launch, loop) or []
     products = [n for n in walk(loop) if isinstance(n, Tensorized) and n.intrinsic in known]
@@ -154,9 +154,7 @@ def _with_tiles(launch: For, loop: For, unfit: frozenset[str], known: Sequence[s
         return map_statements(s, visit) if any(s is n for n in path) else fetched(s)
 
     is_once = all(x.kind == "block" for x in path if isinstance(x, For) and x is not loop)
-    made = visit(launch) if is_once else launch
-    assert isinstance(made, For)
-    return made
+    return visit(launch) if is_once else launch
 
 
 def _count(buffer: str, accesses: Sequence[Load]) -> int:
