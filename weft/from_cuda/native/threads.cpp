@@ -125,7 +125,7 @@ void leave(state why) {
   b->current->now = why;
   b->current->site = site;
   weft_switch(&b->current->stack_pointer, b->scheduler);
-  weft_caller_site = site;
+  if (weft_watching) weft_caller_site = site;  // threads of the system share it
 }
 
 void enter() {
