@@ -18,7 +18,7 @@ from weft.ir.errors import Error
 
 HERE = Path(__file__).parent
 #: A program that runs longer than this has failed.
-SECONDS = 120
+SECONDS = 300
 GCC = ("gcc", "-O3", "-march=native", "-fopenmp", "-w", "-fcommon")
 
 

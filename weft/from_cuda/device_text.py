@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from weft.from_cuda.device_linking import linked_functions, linked_variables, show_functions
 from weft.from_cuda.gpu_arithmetic import with_gpu_arithmetic
 from weft.ir.errors import UnsupportedError
 
@@ -37,16 +38,21 @@ class DeviceText:
 
     text: str
     kernels: tuple[str, ...]
-    variables: tuple[str, ...]
+    variables: dict[str, str]
 
 
-def to_threads(text: str, unit: str, source: str, target: str) -> DeviceText:
+def to_threads(text: str, unit: str, source: str, target: str, *, linked: bool = False) -> DeviceText:
     """``text`` of the unit called ``unit`` (``source``: see `kept_code`) for the processor that ``target`` (lines of
-    layout and triple) names."""
+    layout and triple) names; ``linked``: units share functions and variables of the device."""
     _refuse(text)
     kernels = {m.group(1): _split(m.group(2)) for m in _KERNEL.finditer(text)}
-    waiting, printing = _calling(text, _WAITS), _calling(text, frozenset({"@vprintf"}))
+    defined, others = linked_functions(text) if linked else (frozenset[str](), frozenset[str]())
+    shared = linked_variables(text) if linked else frozenset[str]()
+    unknown = frozenset(f"@{name}" for name in others)  # these may do anything
+    waiting, printing = _calling(text, _WAITS | unknown), _calling(text, frozenset({"@vprintf"}) | unknown)
     text, variables = _place_globals(text)
+    names = {*shared, *(variable[1:] for variable in variables)}
+    symbols = {name: variable_symbol("" if name in shared else unit, name) for name in names}
     text = re.sub(r"^target .*\n", "", text, flags=re.MULTILINE)
     text = text.replace("addrspacecast", "bitcast")
     text = re.sub(r" ?\baddrspace\(\d+\)", "", text)
@@ -57,13 +63,18 @@ def to_threads(text: str, unit: str, source: str, target: str) -> DeviceText:
     text = _hide(_GPU_ATTRIBUTES.sub("", text))
     for name in variables:  # these the host half shares
         text = text.replace(f"\n{name} = internal ", f"\n{name} = ")
-    text = rename(text, {name: f"@weft_variable.{unit}.{name.strip('@')}" for name in variables})
+    text = show_functions(rename(text, {f"@{name}": symbol for name, symbol in symbols.items()}), defined | others)
     own = {name for name in kernels if name.startswith(_OWN)}
     flags = {name: (name in waiting) | (name in printing) << 1 | (name in own) << 2 for name in kernels}
     text = with_gpu_arithmetic(text)
-    tables = _tables(unit, source, kernels, flags, variables)
+    tables = _tables(unit, source, kernels, flags, variables, symbols)
     silent = tuple(name[1:].strip('"') for name in kernels if name not in printing and name not in own)
-    return DeviceText(f"{target}\n{text}\n{tables}", silent, tuple(name[1:] for name in variables))
+    return DeviceText(f"{target}\n{text}\n{tables}", silent, symbols)
+
+
+def variable_symbol(unit: str, name: str) -> str:
+    """What the linker calls a variable of a unit, or of all."""
+    return f"@weft_variable.{unit}.{name}"
 
 
 #: Linkages of definitions that another object could see.
@@ -199,6 +210,18 @@ def _call_thread(number: int, kernel: str, parameters: list[str]) -> str:
     )
 
 
+def _sizes(number: int, parameters: list[str]) -> str:
+    """How many arguments there are, then the bytes of each."""
+    kinds = []
+    for parameter in parameters:
+        by_value = re.search(r"byval\(((?:[^()]|\([^()]*\))*)\)", parameter)
+        plain = parameter.split(" ", 1)[0] if parameter[0] not in "<[{" else type_after("", parameter)
+        kinds.append(by_value.group(1) if by_value else plain)
+    sizes = [f"i64 ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i64)" for kind in kinds]
+    values = ", ".join([f"i64 {len(kinds)}", *sizes])
+    return f"@weft_sizes.{number} = internal constant [{len(kinds) + 1} x i64] [{values}]\n"
+
+
 def text_constant(name: str, text: str) -> str:
     """A C string as LLVM text."""
     data = text.encode() + b"\0"
@@ -207,7 +230,12 @@ def text_constant(name: str, text: str) -> str:
 
 
 def _tables(
-    unit: str, source: str, kernels: dict[str, list[str]], flags: dict[str, int], variables: dict[str, str]
+    unit: str,
+    source: str,
+    kernels: dict[str, list[str]],
+    flags: dict[str, int],
+    variables: dict[str, str],
+    symbols: dict[str, str],
 ) -> str:
     lines = [text_constant("@weft_unit", unit), text_constant("@weft_source", source)]
     kept = []
@@ -215,8 +243,10 @@ def _tables(
         lines += [
             _call_thread(number, kernel, parameters),
             text_constant(f"@weft_name.{number}", kernel[1:].strip('"')),
-            f"@weft_kernel.{number} = internal constant {{ ptr, ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
-            f"ptr @weft_source, ptr @weft_name.{number}, ptr @weft_thread.{number}, i64 {flags[kernel]} }}, "
+            _sizes(number, parameters),
+            f"@weft_kernel.{number} = internal constant {{ ptr, ptr, ptr, ptr, i64, ptr }} {{ ptr @weft_unit, "
+            f"ptr @weft_source, ptr @weft_name.{number}, ptr @weft_thread.{number}, i64 {flags[kernel]}, "
+            f"ptr @weft_sizes.{number} }}, "
             'section "weft_kernels", align 8\n',
         ]
         kept.append(f"ptr @weft_kernel.{number}")
@@ -225,7 +255,7 @@ def _tables(
         lines += [
             text_constant(f"@weft_variable_name.{number}", name[1:].strip('"')),
             f"@weft_variable_row.{number} = internal constant {{ ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
-            f"ptr @weft_variable_name.{number}, ptr @weft_variable.{unit}.{name.strip('@')}, i64 {size} }}, "
+            f"ptr @weft_variable_name.{number}, ptr {symbols[name[1:]]}, i64 {size} }}, "
             'section "weft_variables", align 8\n',
         ]
         kept.append(f"ptr @weft_variable_row.{number}")

@@ -7,22 +7,25 @@ one memory, so the shadow is replaced by the variable itself, and managed variab
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from weft.from_cuda.device_text import rename
 
 
-def share_variables(text: str, unit: str, variables: Iterable[str]) -> str:
-    """``text`` in which ``variables`` that the device half of ``unit`` defines are those."""
+def share_variables(text: str, variables: Mapping[str, str]) -> str:
+    """``text`` in which ``variables`` of the device, by what the linker calls them, are those."""
     names = {}
-    for name in variables:
+    for name, symbol in variables.items():
+        if re.search(rf"^@{re.escape(name)} = external ", text, flags=re.MULTILINE):
+            names[f"@{name}"] = symbol
+            continue
         shadow = re.compile(rf"^@{re.escape(name)} = internal (?:[\w.]+ )*(?:global|constant) (.*)$", re.MULTILINE)
         found = shadow.search(text)
         if found is None or found.group(1).startswith("%struct.texture"):
             continue
         kind = re.sub(r" (?:undef|zeroinitializer|poison)(?=,|$)", "", found.group(1))
         text = f"{text[: found.start()]}@{name} = external global {kind}{text[found.end() :]}"
-        names[f"@{name}"] = f"@weft_variable.{unit}.{name}"
+        names[f"@{name}"] = symbol
     return rename(text, names)
 
 

@@ -20,12 +20,15 @@ _IGNORED_WITH_VALUE = frozenset({
 })  # fmt: skip
 _IGNORED = frozenset({
     "-G", "--device-debug", "-lineinfo", "--generate-line-info", "-use_fast_math", "--use_fast_math", "-dlto",
-    "-rdc=false", "--relocatable-device-code=false", "-rdc=true", "--relocatable-device-code=true",
+    "-rdc=false", "--relocatable-device-code=false",
     "--expt-relaxed-constexpr", "-expt-relaxed-constexpr",
     "--extended-lambda", "-extended-lambda", "--expt-extended-lambda", "-expt-extended-lambda", "-deviceemu",
     "-restrict", "--restrict", "-m64", "--keep", "-keep", "-v", "--verbose", "-noeh", "-ftz=true", "-prec-div=false",
     "-prec-sqrt=false", "-fmad=true", "-Wno-deprecated-gpu-targets", "-w",
 })  # fmt: skip
+#: What nvcc defines where device code of several units is linked.
+RELOCATABLE = "-D__CUDACC_RDC__"
+_RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 _TO_HOST = frozenset({"-Xcompiler", "--compiler-options"})
 #: CUDA's libraries: what programs need of them is in the runtime library.
 _OWN_LIBRARIES = frozenset({
@@ -101,8 +104,13 @@ def _read_one(argument: str, rest: list[str], options: BuildOptions) -> bool:
         options.link.append(f"-Wl,{_value(argument, rest)}")
     elif argument in ("-o", "--output-file"):
         options.output = Path(_value(argument, rest))
-    elif argument in ("-c", "--compile", "-dc", "--device-c"):
+    elif argument in ("-c", "--compile"):
         options.compile_only = True
+    elif argument in _RELOCATABLE:
+        options.compile_only |= argument in ("-dc", "--device-c")
+        options.compile += [RELOCATABLE] if RELOCATABLE not in options.compile else []
+    elif argument in ("-rdc", "--relocatable-device-code"):
+        rest[:0] = [f"-rdc={_value(argument, rest)}"]
     elif argument in ("-shared", "--shared"):
         options.shared = True
     elif argument in ("-fmad=false", "--fmad=false"):

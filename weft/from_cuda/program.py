@@ -15,7 +15,7 @@ from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.host_text import share_variables, target_lines
 from weft.from_cuda.kept_code import KeptCode, keep_kernels, source_digest
 from weft.from_cuda.launches_text import as_clang_reads
-from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions, unit_name
+from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, RELOCATABLE, BuildOptions, unit_name
 from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import (
     INCLUDE,
@@ -135,10 +135,10 @@ def compile_unit(
     )
     text, device_text = host.read_text(), device.read_text()
     source = source_digest(file, device_text)
-    made = to_threads(device_text, unit, source, target_lines(text))
+    made = to_threads(device_text, unit, source, target_lines(text), linked=RELOCATABLE in flags)
     keep_kernels(source, made.kernels)
     device.write_text(watch_accesses(made.text, unit, str(INCLUDE[0].parent)) if watched else made.text)
-    host.write_text(share_variables(text, unit, made.variables))
+    host.write_text(share_variables(text, made.variables))
     objects = [half.with_suffix(".o") for half in (host, device)]
     run_tools(
         [*clang_command(), *_CODE_FLAGS, level, "-c", str(host), "-o", str(objects[0])],

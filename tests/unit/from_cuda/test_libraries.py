@@ -1,4 +1,4 @@
-"""Libraries of CUDA that programs use: Thrust, CUB."""
+"""Libraries of CUDA that programs use: Thrust, CUB, cuRAND, cuFFT; graphs, the driver, units that are linked."""
 
 from __future__ import annotations
 
@@ -93,3 +93,133 @@ def test_thrust_and_cub(tmp_path: Path) -> None:
     assert printed(tmp_path, THRUST_AND_CUB) == [
         "1 7000 4000", "6 5 7 7 6 8 ", "1 1 3 5 6 9 ", "4 5 6 9 14 20 ", "1 20", "1 1 1",
     ]  # fmt: skip
+
+
+NUMBERS = r"""
+#include <cmath>
+#include <complex>
+#include <cstdio>
+#include <cuda.h>
+#include <cufft.h>
+#include <curand.h>
+#include <curand_kernel.h>
+struct Scale { float by; int n; };
+__global__ void draw(unsigned *out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  curandState state;
+  curand_init(1234, i, 0, &state);
+  out[i] = curand(&state), out[i + 4096] = curand(&state);
+}
+__global__ void add(Scale s, const float *x, float *y, bool is_minus) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < s.n) y[i] += (is_minus ? -1 : 1) * s.by * x[i];
+}
+void told(void *count) { ++*(int *)count; }
+void graphs() {
+  int n = 1000, calls = 0;
+  float *x, *y, *h;
+  cudaMalloc(&x, n * 4), cudaMalloc(&y, n * 4), cudaMallocHost(&h, n * 4), h[10] = 10;
+  cudaStream_t s;
+  cudaGraph_t graph;
+  cudaGraphExec_t made;
+  cudaStreamCreate(&s);
+  cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+  cudaMemcpyAsync(x, h, n * 4, cudaMemcpyHostToDevice, s), cudaMemsetAsync(y, 0, n * 4, s);
+  for (int k = 0; k < 3; k++) add<<<4, 256, 0, s>>>(Scale{2.0f + k, n}, x, y, false);
+  cudaLaunchHostFunc(s, told, &calls);
+  cudaMemcpyAsync(h, y, n * 4, cudaMemcpyDeviceToHost, s);
+  cudaStreamEndCapture(s, &graph);
+  printf("%d %g ", calls, h[10]);
+  cudaGraphInstantiate(&made, graph, 0);
+  cudaGraphLaunch(made, s), cudaGraphLaunch(made, s);
+  printf("%d %g\n", calls, h[10]);
+}
+void driver() {
+  CUmodule module;
+  CUfunction function;
+  CUdeviceptr x, y;
+  float from[4] = {1, 2, 3, 4}, to[4];
+  cuInit(0), cuMemAlloc(&x, 16), cuMemAlloc(&y, 16), cuMemcpyHtoD(x, from, 16), cuMemcpyHtoD(y, from, 16);
+  Scale s = {2, 4};
+  bool is_minus = true;
+  void *arguments[] = {&s, &x, &y, &is_minus};
+  cudaGetFuncBySymbol(&function, (const void *)add);
+  cuLaunchKernel(function, 1, 1, 1, 4, 1, 1, 0, 0, arguments, nullptr);
+  cuMemcpyDtoH(to, y, 16);
+  printf("%g %d\n", to[3], cuModuleLoadData(&module, ".version 8.0") == CUDA_ERROR_INVALID_IMAGE);
+}
+double error_of(int nx, int ny, const cufftComplex *in, const float *real, const cufftComplex *out, int columns) {
+  double most = 0;
+  for (int a = 0; a < nx; a++)
+    for (int b = 0; b < columns; b++) {
+      std::complex<double> sum = 0;
+      for (int i = 0; i < nx * ny; i++)
+        sum += (in ? std::complex<double>(in[i].x, in[i].y) : real[i]) *
+               std::polar(1.0, -2 * M_PI * ((double)a * (i / ny) / nx + (double)b * (i % ny) / ny));
+      cufftComplex found = out[a * columns + b];
+      most = std::max(most, std::abs(sum - std::complex<double>(found.x, found.y)));
+    }
+  return most;
+}
+int main() {
+  unsigned a[8192], b[8192];
+  curandGenerator_t g, p;
+  curandCreateGenerator(&g, CURAND_RNG_PSEUDO_DEFAULT), curandSetPseudoRandomGeneratorSeed(g, 1234);
+  curandGenerate(g, a, 5000), curandGenerate(g, a + 5000, 3192);
+  draw<<<16, 256>>>(b);
+  int same = 0;
+  for (int i = 0; i < 8192; i++) same += a[i] == b[i];
+  curandCreateGenerator(&p, CURAND_RNG_PSEUDO_PHILOX4_32_10), curandGenerate(p, a, 4);
+  printf("%d %x %x %d\n", same, a[0], a[3], curandCreateGenerator(&p, CURAND_RNG_PSEUDO_MT19937));
+  for (int n : {64, 100}) {
+    cufftComplex x[100], y[100];
+    for (int i = 0; i < n; i++) x[i] = make_cuComplex(sin(i), cos(3 * i));
+    cufftHandle plan;
+    cufftPlan1d(&plan, n, CUFFT_C2C, 1), cufftExecC2C(plan, x, y, CUFFT_FORWARD);
+    printf("%d ", error_of(1, n, x, nullptr, y, n) < 1e-4);
+    cufftExecC2C(plan, y, y, CUFFT_INVERSE);
+    printf("%d\n", fabs(y[7].x / n - x[7].x) < 1e-5);
+  }
+  float r[60], z[60];
+  cufftComplex c[36];
+  for (int i = 0; i < 60; i++) r[i] = sin(i * i);
+  cufftHandle plan, back;
+  cufftPlan2d(&plan, 6, 10, CUFFT_R2C), cufftExecR2C(plan, r, c);
+  cufftPlan2d(&back, 6, 10, CUFFT_C2R), cufftExecC2R(back, c, z);
+  printf("%d %d\n", error_of(6, 10, nullptr, r, c, 6) < 1e-4, fabs(z[42] / 60 - r[42]) < 1e-5);
+  graphs(), driver();
+}
+"""
+
+
+def test_random_numbers_transforms_graphs_and_the_driver(tmp_path: Path) -> None:
+    """The host's XORWOW is the device's, 4096 sequences in turn; a graph's work is done when it is launched."""
+    assert printed(tmp_path, NUMBERS) == [
+        "8192 6627e8d5 9b00dbd8 103", "1 1", "1 1", "1 1", "0 10 2 810", "-4 1",
+    ]  # fmt: skip
+
+
+def test_units_that_are_linked_share_functions_and_variables(tmp_path: Path) -> None:
+    (tmp_path / "other.cu").write_text("""
+__device__ int counter = 100;
+__constant__ float factor = 3;
+__device__ float twice(float x) { __syncthreads(); return 2 * x; }
+int counted() { int c; cudaMemcpyFromSymbol(&c, counter, 4); return c; }
+""")
+    text = r"""
+#include <cstdio>
+extern __device__ int counter;
+extern __constant__ float factor;
+__device__ float twice(float x);
+int counted();
+__global__ void k(float *x) { x[threadIdx.x] = twice(x[threadIdx.x]) * factor, atomicAdd(&counter, 1); }
+int main() {
+  float *x;
+  int c;
+  cudaMallocManaged(&x, 128), x[5] = 5;
+  k<<<1, 32>>>(x);
+  cudaMemcpyFromSymbol(&c, counter, 4);
+  printf("%g %d %d\n", x[5], c, counted());
+}
+"""
+    assert printed(tmp_path, text, "-rdc=true", str(tmp_path / "other.cu")) == ["30 132 132"]

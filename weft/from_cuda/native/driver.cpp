@@ -1,5 +1,6 @@
 // The driver API in terms of the runtime API: error codes have the same numbers.
 #include "cuda.h"
+#include <stdio.h>
 #include <string.h>
 
 extern "C" {
@@ -57,6 +58,65 @@ CUresult cuMemsetD32(CUdeviceptr at, unsigned int value, size_t number) {
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags) { return (CUresult)cudaStreamCreateWithFlags(stream, flags); }
 CUresult cuStreamDestroy(CUstream stream) { return (CUresult)cudaStreamDestroy(stream); }
 CUresult cuStreamSynchronize(CUstream stream) { return (CUresult)cudaStreamSynchronize(stream); }
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
+  return (CUresult)cudaStreamWaitEvent(stream, event, flags);
+}
+CUresult cuEventCreate(CUevent *event, unsigned int flags) { return (CUresult)cudaEventCreateWithFlags(event, flags); }
+CUresult cuEventDestroy(CUevent event) { return (CUresult)cudaEventDestroy(event); }
+CUresult cuEventRecord(CUevent event, CUstream stream) { return (CUresult)cudaEventRecord(event, stream); }
+CUresult cuEventSynchronize(CUevent event) { return (CUresult)cudaEventSynchronize(event); }
+CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end) {
+  return (CUresult)cudaEventElapsedTime(milliseconds, begin, end);
+}
+CUresult cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int flags) {
+  return (CUresult)cudaMallocManaged((void **)at, bytes, flags);
+}
+CUresult cuMemAllocHost(void **at, size_t bytes) { return (CUresult)cudaMallocHost(at, bytes); }
+CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned int flags) { return (CUresult)cudaHostAlloc(at, bytes, flags); }
+CUresult cuMemFreeHost(void *at) { return (CUresult)cudaFreeHost(at); }
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return (CUresult)cudaMemcpy((void *)to, (const void *)from, bytes, cudaMemcpyDefault);
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+  return (CUresult)cudaMemcpyAsync((void *)to, from, bytes, cudaMemcpyHostToDevice, stream);
+}
+CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return (CUresult)cudaMemcpyAsync(to, (const void *)from, bytes, cudaMemcpyDeviceToHost, stream);
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return (CUresult)cudaMemcpyAsync((void *)to, (const void *)from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+CUresult cuMemsetD16(CUdeviceptr at, unsigned short value, size_t number) {
+  for (size_t i = 0; i < number; ++i) ((unsigned short *)at)[i] = value;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) { return cuCtxCreate(context, 0, 0); }
+CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
+CUresult cuCtxPushCurrent(CUcontext) { return CUDA_SUCCESS; }
+CUresult cuCtxPopCurrent(CUcontext *context) { return cuCtxCreate(context, 0, 0); }
+CUresult cuCtxGetDevice(CUdevice *device) { return *device = 0, CUDA_SUCCESS; }
+
+CUresult cuModuleLoadData(CUmodule *, const void *) {
+  fprintf(stderr, "weft: a module cannot be loaded: it holds PTX or machine code of a GPU, and this device is a CPU; "
+                  "build its CUDA source into the program and launch the kernel from there\n");
+  return CUDA_ERROR_INVALID_IMAGE;
+}
+CUresult cuModuleLoad(CUmodule *module, const char *) { return cuModuleLoadData(module, nullptr); }
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int, int *, void **) {
+  return cuModuleLoadData(module, image);
+}
+CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+CUresult cuModuleGetFunction(CUfunction *, CUmodule, const char *) { return CUDA_ERROR_NOT_FOUND; }
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                        unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+                        CUstream stream, void **arguments, void **extra) {
+  if (extra) return CUDA_ERROR_NOT_SUPPORTED;
+  return (CUresult)cudaLaunchKernel((const void *)function, dim3{grid_x, grid_y, grid_z}, dim3{block_x, block_y, block_z},
+                                    arguments, shared_bytes, stream);
+}
+cudaError_t cudaGetFuncBySymbol(CUfunction *function, const void *kernel) {
+  return *function = (CUfunction)kernel, cudaSuccess;
+}
 CUresult cuGetErrorString(CUresult error, const char **text) {
   *text = cudaGetErrorString((cudaError_t)error);
   return CUDA_SUCCESS;

@@ -1,5 +1,6 @@
 // Kernels and variables as the program registers them, and launches.
 #include "codes.h"
+#include "graphs.h"
 #include "watch.h"
 #include <sched.h>
 #include <stdio.h>
@@ -79,8 +80,16 @@ bool is_launchable(const weft_launch &launch) {
   return threads > 0 && threads <= 1024 && launch.grid[0] && launch.grid[1] && launch.grid[2] && launch.block[2] <= 64;
 }
 
-cudaError_t launch_kernel(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
-                          uint32_t cooperative) {
+}  // namespace
+
+const uint64_t *weft_argument_sizes(const void *host) {
+  function *found = find_function(host);
+  return found ? found->kernel->sizes : nullptr;
+}
+
+cudaError_t weft_launch_kernel(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                               uint32_t cooperative, cudaStream_t stream) {
+  if (weft_record_launch(host, grid, block, arguments, shared_bytes, cooperative, stream)) return cudaSuccess;
   function *found = find_function(host);
   if (!found) return weft_fail(cudaErrorInvalidDeviceFunction);
   weft_launch launch = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes, cooperative};
@@ -99,7 +108,6 @@ cudaError_t launch_kernel(const void *host, dim3 grid, dim3 block, void **argume
   ++found->launches;
   return weft_fail(error);
 }
-}  // namespace
 
 const weft_variable *weft_find_variable(const char *unit, const char *name) {
   for (weft_variable *one = __start_weft_variables; one < __stop_weft_variables; ++one)
@@ -146,14 +154,14 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_b
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
-                             cudaStream_t) {
-  cudaError_t error = launch_kernel(function, grid, block, arguments, shared_bytes, 0);
+                             cudaStream_t stream) {
+  cudaError_t error = weft_launch_kernel(function, grid, block, arguments, shared_bytes, 0, stream);
   if (weft_watching) weft_watch_launching(false);
   return error;
 }
 cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **arguments,
-                                        size_t shared_bytes, cudaStream_t) {
-  return launch_kernel(function, grid, block, arguments, shared_bytes, 1);
+                                        size_t shared_bytes, cudaStream_t stream) {
+  return weft_launch_kernel(function, grid, block, arguments, shared_bytes, 1, stream);
 }
 
 cudaError_t cudaGetSymbolAddress(void **at, const void *host) {

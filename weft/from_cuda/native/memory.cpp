@@ -1,5 +1,6 @@
 // Device memory is memory of the process: what is allocated is kept in a list, so that a kernel's code can know how
 // far a pointer reaches. With WEFT_CUDA_GUARD every allocation ends at a page that may not be touched.
+#include "graphs.h"
 #include "watch.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -208,8 +209,8 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind 
   if (kind == cudaMemcpyDeviceToHost) record(to, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  return weft_record_copy(to, from, bytes, kind, stream) ? cudaSuccess : cudaMemcpy(to, from, bytes, kind);
 }
 cudaError_t cudaMemcpyPeer(void *to, int, const void *from, int, size_t bytes) {
   return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
@@ -258,7 +259,9 @@ cudaError_t cudaMemset(void *at, int value, size_t bytes) {
   memset(at, value, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t) { return cudaMemset(at, value, bytes); }
+cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t stream) {
+  return weft_record_set(at, value, bytes, stream) ? cudaSuccess : cudaMemset(at, value, bytes);
+}
 cudaError_t cudaMemset2D(void *at, size_t pitch, int value, size_t width, size_t height) {
   if (weft_watching && width && height &&
       !weft_watch_copy(at, pitch * (height - 1) + width, nullptr, 0, cudaMemcpyHostToDevice))

@@ -1,5 +1,5 @@
 // Streams and events. Work is done when it is asked for, so that every order a program may rely on holds.
-#include "weft_cuda.h"
+#include "graphs.h"
 #include <stdlib.h>
 
 struct CUstream_st { unsigned int flags; };
@@ -31,8 +31,8 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
   callback(stream, cudaSuccess, data);
   return cudaSuccess;
 }
-cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *data) {
-  function(data);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+  if (!weft_record_call(function, data, stream)) function(data);
   return cudaSuccess;
 }
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, unsigned int) { return cudaSuccess; }
@@ -48,8 +48,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   free(event);
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!event) return weft_fail(cudaErrorInvalidResourceHandle);
+  if (weft_record_event(event, stream)) return cudaSuccess;
   event->time = weft_now();
   event->is_recorded = true;
   return cudaSuccess;

@@ -18,6 +18,7 @@ struct weft_kernel {
   const char *unit, *source, *name;  // source: what tells the text it was made of from any other
   void (*thread)(void **arguments);
   uint64_t flags;  // see below
+  const uint64_t *sizes;  // how many arguments it has, then the bytes of each
 };
 // A kernel has barriers or warp functions; it prints; it is of our own headers, whose threads take a piece each.
 enum { weft_waits = 1, weft_prints = 2, weft_own = 4 };

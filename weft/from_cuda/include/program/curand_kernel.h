@@ -42,8 +42,9 @@ WEFT_RANDOM unsigned int curand(curandStateXORWOW *s) {
 
 WEFT_RANDOM uint4 weft_philox(uint4 c, uint2 key) {
   for (int round = 0; round < 10; ++round) {
-    unsigned int high0 = __umulhi(0xD2511F53u, c.x), low0 = 0xD2511F53u * c.x;
-    unsigned int high1 = __umulhi(0xCD9E8D57u, c.z), low1 = 0xCD9E8D57u * c.z;
+    unsigned long long first = 0xD2511F53ull * c.x, second = 0xCD9E8D57ull * c.z;
+    unsigned int high0 = (unsigned int)(first >> 32), low0 = (unsigned int)first;
+    unsigned int high1 = (unsigned int)(second >> 32), low1 = (unsigned int)second;
     c = make_uint4(high1 ^ c.y ^ key.x, low1, high0 ^ c.w ^ key.y, low0);
     key.x += 0x9E3779B9u, key.y += 0xBB67AE85u;
   }

@@ -58,6 +58,7 @@
   error(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch") \
   error(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated") \
   error(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled") \
+  error(cudaErrorIllegalState, 401, "the operation cannot be performed in the present state") \
   error(cudaErrorPeerAccessNotEnabled, 705, "peer access has not been enabled") \
   error(cudaErrorSetOnActiveProcess, 708, "cannot set while device is active in this process") \
   error(cudaErrorAssert, 710, "device-side assert triggered") \
@@ -68,5 +69,6 @@
   error(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch") \
   error(cudaErrorNotPermitted, 800, "operation not permitted") \
   error(cudaErrorNotSupported, 801, "operation not supported") \
+  error(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing") \
   error(cudaErrorUnknown, 999, "unknown error") \
   error(cudaErrorApiFailureBase, 10000, "api failure base")

@@ -99,3 +99,10 @@ static __inline__ cudaPos make_cudaPos(size_t x, size_t y, size_t z) { return cu
 static __inline__ cudaPitchedPtr make_cudaPitchedPtr(void *at, size_t pitch, size_t width, size_t height) {
   return cudaPitchedPtr{at, pitch, width, height};
 }
+static __inline__ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags = 0) {
+  return cudaGraphInstantiateWithFlags(made, graph, flags);
+}
+static __inline__ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, cudaGraphNode_t *, char *,
+                                                   size_t) {
+  return cudaGraphInstantiateWithFlags(made, graph, 0);
+}
