@@ -46,6 +46,11 @@ __global__ void sum_warps(int *out) {
   for (int d = 16; d; d >>= 1) v += __shfl_down_sync(~0u, v, d);
   if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = v;
   if (__ballot_sync(~0u, threadIdx.x & 1) != 0xaaaaaaaau) out[0] = -1;
+  unsigned few = __ballot_sync(~0u, threadIdx.x < 8);
+  int w = 1;
+  if (threadIdx.x < 8)  // lanes that are not there add nothing
+    for (int d = 16; d; d >>= 1) w += __shfl_down_sync(few, w, d);
+  if (threadIdx.x == 0) out[2] = w;
 }
 __global__ void by_value(bool yes, Item item, short s, int *out) { out[0] = larger(managed++, s) + yes + item.y; }
 __global__ void open_in_c(int by, float large, int *out) {
@@ -68,7 +73,7 @@ int main() {
   cudaMemcpyFromSymbol(&c, counter, 4);
   printf("reduce %g %d %d\n", r, c, ms >= 0);
   sum_warps<<<1, 64>>>(w);
-  printf("warps %d %d\n", w[0], w[1]);
+  printf("warps %d %d %d\n", w[0], w[1], w[2]);
   managed = 5;
   by_value<<<1, 1>>>(true, Item{1, 7, 2}, 3, w);
   printf("value %d %d\n", w[0], managed);
@@ -104,7 +109,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_a_program_of_many_features(features: Path, threads: str) -> None:
     assert run(features, WEFT_NUM_THREADS=threads).stdout.splitlines() == [
-        "reduce 3000 4 1", "warps 496 1520", "value 13 6", "open -1 -1 2147483647", "texture 1.5",
+        "reduce 3000 4 1", "warps 496 1520 8", "value 13 6", "open -1 -1 2147483647", "texture 1.5",
         "invalid configuration argument",
         "cudaErrorInvalidValue",
     ]  # fmt: skip

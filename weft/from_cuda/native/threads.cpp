@@ -156,7 +156,8 @@ void answer_warp(block *b, uint32_t first, uint32_t lanes) {
   for (uint32_t i = 0; i < 32; ++i)
     if (lanes >> i & 1) {
       uint32_t from = warp[i].from;
-      warp[i].result = from == 32 ? bits : lanes >> from & 1 ? warp[from].value : warp[i].value;
+      // From a lane that is not there it is undefined in CUDA; sums over less than a warp, NVIDIA's samples' too, rely on 0.
+      warp[i].result = from == 32 ? bits : lanes >> from & 1 ? warp[from].value : 0;
     }
   for (uint32_t i = 0; i < 32; ++i)
     if (lanes >> i & 1) warp[i].now = ready;
