@@ -72,7 +72,7 @@ def test_textures_and_atomics_that_change_nothing_are_silent(tmp_path: Path) -> 
 texture<float, 1, cudaReadModeElementType> table;
 __global__ void fetch(float *y, unsigned *z) {
   y[threadIdx.x] = tex1Dfetch(table, threadIdx.x);
-  if (threadIdx.x < 32) z[threadIdx.x % 32] = threadIdx.x + 1;
+  if (threadIdx.x >= 32) z[threadIdx.x % 32] = threadIdx.x + 1;
   else atomicOr(&z[threadIdx.x % 32], threadIdx.x & 0u);
 }
 int main() {
