@@ -78,34 +78,42 @@ def definition(shape: Shape, layout: str, epilogue: str) -> str:
     }}"""
 
 
-EPILOGUES = {"": "S(at)", "bias, ReLU": "max(S(at) + B(f), 0)"}
+EPILOGUES = {
+    "": "S(at)",
+    "bias, ReLU": "max(S(at) + B(f), 0)",
+    "bias, residual, ReLU": "max(S(at) + B(f) + R(at), 0)",
+}
 
 
 def convolution(shape: Shape, layout: str = "NHWC", done: str = "") -> Workload:
     last = layout == "NHWC"
 
-    def run(torch: Any, x: Any, v: Any, *bias: Any) -> Any:
+    def run(torch: Any, x: Any, v: Any, *others: Any) -> Any:
         given = [a.permute(0, 3, 1, 2) if last else a for a in (x, v)]
         options = {"stride": shape.stride, "padding": shape.padding, "dilation": shape.dilation}
-        found = torch.nn.functional.conv2d(*given, *bias, **options)
-        found = torch.relu(found) if bias else found
-        return found.permute(0, 2, 3, 1) if last else found
+        found = torch.nn.functional.conv2d(*given, *others[:1], **options)
+        found = found.permute(0, 2, 3, 1) if last else found
+        found = found + others[1] if others[1:] else found
+        return torch.relu(found) if others else found
 
     return Workload(
         f"{layout} {shape}{', ' if done else ''}{done}", "fused convolutions" if done else f"convolutions {layout}",
-        defined(definition(shape, layout, EPILOGUES[done])), _arguments(shape, last, bool(done)), run,
+        defined(definition(shape, layout, EPILOGUES[done])), _arguments(shape, last, EPILOGUES[done]), run,
         flops=shape.flops, compiled=bool(done), graphs=True,
     )  # fmt: skip
 
 
-def _arguments(shape: Shape, last: bool, bias: bool) -> Callable[[Any], Sequence[Any]]:
+def _arguments(shape: Shape, last: bool, epilogue: str) -> Callable[[Any], Sequence[Any]]:
     def make(torch: Any) -> Sequence[Any]:
         def drawn(*sizes: int) -> Any:
             return torch.randn(*sizes, device="cuda").to(torch.bfloat16)
 
         n, s, c, f, k = shape.images, shape.size, shape.channels, shape.filters, shape.window
         x, v = (drawn(n, s, s, c), drawn(f, k, k, c)) if last else (drawn(n, c, s, s), drawn(f, c, k, k))
-        return [x, v * (c * k * k) ** -0.5, *([drawn(f)] if bias else [])]
+        others = [drawn(f)] if "B(" in epilogue else []
+        size = (shape.result, shape.result)
+        others += [drawn(n, *size, f) if last else drawn(n, f, *size)] if "R(" in epilogue else []
+        return [x, v * (c * k * k) ** -0.5, *others]
 
     return make
 
@@ -114,4 +122,5 @@ def convolutions() -> list[Workload]:
     """Those of issue 13's bars."""
     every = [convolution(s) for s in (*RESNET, *OTHERS)]
     first = [convolution(s, "NCHW") for s in (*RESNET[::3], *OTHERS)]
-    return [*every, *first, *(convolution(s, "NHWC", "bias, ReLU") for s in (*RESNET[::2], *OTHERS))]
+    fused = [convolution(s, "NHWC", "bias, ReLU") for s in (*RESNET[::2], *OTHERS)]
+    return [*every, *first, *fused, *(convolution(s, "NHWC", "bias, residual, ReLU") for s in RESNET[2::4])]

@@ -25,6 +25,7 @@ GROUPS = {
     "scatters": "times index_add_: 1.2",
     "convolutions NHWC": "part of cuDNN, both as CUDA graphs: 0.95",
     "convolutions NCHW": "part of cuDNN, both as CUDA graphs: 0.95",
+    "other convolutions": "part of cuDNN, both as CUDA graphs",
     "fused convolutions": "times the better of eager and compiled PyTorch, as CUDA graphs: 1.1",
     "fused products": "times the better of eager and compiled PyTorch: 1.1",
 }

@@ -1,6 +1,8 @@
-"""Convolutions on a device, as implicit products, against NumPy's float64."""
+"""Convolutions on a device, as implicit products, and their gradients, against NumPy's float64."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -8,43 +10,138 @@ import pytest
 import weft
 
 
-def wanted(x: np.ndarray, v: np.ndarray, stride: int, pad: int, apart: int, size: int) -> np.ndarray:
-    """Channels last."""
+@dataclass(frozen=True)
+class Drawn:
+    """Sizes, and how windows lie."""
+
+    images: int
+    size: int
+    groups: int
+    channels: int
+    filters: int
+    window: int
+    stride: int
+    apart: int
+    pad: int
+    first: bool
+    done: str
+
+    @staticmethod
+    def draw(seed: int) -> Drawn:
+        rng = np.random.default_rng(seed)
+        window, apart = int(rng.choice([1, 1, 3, 3, 5])), int(rng.choice([1, 1, 2]))
+        pad = int(rng.integers(0, apart * (window // 2) + 1))
+        size = int(rng.integers(apart * (window - 1) + 1, 30))
+        channels, filters = (int(rng.integers(1, 20)) * int(rng.choice([4, 8, 16])) for _ in range(2))
+        return Drawn(
+            int(rng.integers(1, 9)), size, int(rng.choice([1, 1, 1, 2, 3])), channels, filters, window,
+            int(rng.choice([1, 1, 2])), apart, pad, bool(rng.integers(2)), str(rng.choice(list(DONE))),
+        )  # fmt: skip
+
+    @property
+    def result(self) -> int:
+        return (self.size + 2 * self.pad - self.apart * (self.window - 1) - 1) // self.stride + 1
+
+    @property
+    def text(self) -> str:
+        y, x = (f"{self.stride}*{o} + {self.apart}*{tap} - {self.pad}" for o, tap in (("h", "p"), ("w", "q")))
+        if self.first:
+            pixel, weight, at = f"n,g,c,{y},{x}", "g,f,c,p,q", "n,g,f,h,w"
+        else:
+            pixel, weight, at = f"n,{y},{x},g,c", "g,f,p,q,c", "n,h,w,g,f"
+        shown = at.upper().replace("H", str(self.result)).replace("W", str(self.result))
+        axes = "N,G,C,H,W" if self.first else "N,H,W,G,C"
+        more = ", bfloat16(G,F) B" if "B(" in DONE[self.done] else ""
+        more += f", bfloat16({shown}) R" if "R(" in DONE[self.done] else ""
+        outside = ", X outside zero" if self.pad else ""
+        return f"""def conv(bfloat16({axes}) X, bfloat16({weight.upper()}) V{more}) -> (bfloat16({shown}) O) {{
+            S({at}) +=! X({pixel}) * V({weight}) where h in 0:{self.result}, w in 0:{self.result}{outside}
+            O({at}) = {DONE[self.done].replace("at", at)}
+        }}"""
+
+
+DONE = {
+    "": "S(at)",
+    "bias, ReLU": "max(S(at) + B(g,f), 0)",
+    "residual": "max(S(at) + B(g,f) + R(at), 0)",
+    "scaled": "S(at) * 0.5",
+}
+
+
+def wanted(x: np.ndarray, v: np.ndarray, d: Drawn) -> np.ndarray:
+    """Images ``n,h,w,g,c`` and weights ``g,f,p,q,c``; results ``n,h,w,g,f``."""
     x, v = x.astype(np.float64), v.astype(np.float64)
-    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    found = np.zeros((x.shape[0], size, size, v.shape[0]))
-    reach = stride * (size - 1) + 1
-    for p in range(v.shape[1]):
-        for q in range(v.shape[2]):
-            y, z = p * apart, q * apart
-            part = x[:, y : y + reach : stride, z : z + reach : stride]
-            found += part @ v[:, p, q].T
+    x = np.pad(x, ((0, 0), (d.pad, d.pad), (d.pad, d.pad), (0, 0), (0, 0)))
+    reach = d.stride * (d.result - 1) + 1
+    found = np.zeros((d.images, d.result, d.result, d.groups, d.filters))
+    for p in range(d.window):
+        for q in range(d.window):
+            y, z = p * d.apart, q * d.apart
+            part = x[:, y : y + reach : d.stride, z : z + reach : d.stride]
+            found += np.einsum("nhwgc,gfc->nhwgf", part, v[:, :, p, q])
     return found
 
 
-@pytest.mark.parametrize("seed", range(24))
+def finished(sums: np.ndarray, d: Drawn, bias: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    wide = sums * 0.5 if d.done == "scaled" else sums
+    wide = wide + bias if "B(" in DONE[d.done] else wide
+    wide = wide + residual if "R(" in DONE[d.done] else wide
+    return np.maximum(wide, 0) if "max" in DONE[d.done] else wide
+
+
+@pytest.mark.parametrize("seed", range(48))
 def test_random_convolutions(seed: int) -> None:
-    """Any sizes, both layouts, windows, strides, spacings, channels that the copy engine can fetch and others."""
-    rng = np.random.default_rng(seed)
-    n, h = int(rng.integers(1, 9)), int(rng.integers(5, 30))
-    c, f = (int(rng.integers(1, 20)) * int(rng.choice([4, 8, 16])) for _ in range(2))
-    k, stride, apart = int(rng.choice([1, 3, 5])), int(rng.choice([1, 1, 2])), int(rng.choice([1, 1, 2]))
-    first, pad = bool(rng.integers(2)), apart * (k // 2)
-    size = (h + 2 * pad - apart * (k - 1) - 1) // stride + 1
-    y, x = (f"{stride}*{o} + {apart}*{tap} - {pad}" for o, tap in (("h", "p"), ("w", "q")))
-    pixel, weight, at = (f"n,c,{y},{x}", "f,c,p,q", "n,f,h,w") if first else (f"n,{y},{x},c", "f,p,q,c", "n,h,w,f")
-    shown = at.upper().replace("H", str(size)).replace("W", str(size))
-    text = f"""def conv(bfloat16({"N,C,H,W" if first else "N,H,W,C"}) X, bfloat16({weight.upper()}) V, bfloat16(F) B)
-        -> (bfloat16({shown}) O) {{
-        S({at}) +=! X({pixel}) * V({weight}) where h in 0:{size}, w in 0:{size}, X outside zero
-        O({at}) = max(S({at}) + B(f), 0)
-    }}"""
+    """Any sizes, both layouts, groups, windows, strides, spacings, zeros around, and what is done with sums; channels
+    that the copy engine can fetch and others."""
+    d, rng = Drawn.draw(seed), np.random.default_rng(seed)
     dtype = weft.numpy_dtype("bfloat16")
-    images, weights, bias = (rng.standard_normal(s).astype(dtype) for s in ((n, h, h, c), (f, k, k, c), (f,)))
-    given = [np.ascontiguousarray(a.transpose(0, 3, 1, 2)) if first else a for a in (images, weights)]
-    got = weft.define(text)(*map(weft.cuda.DeviceArray.from_numpy, (*given, bias)))
+    shapes = [
+        (d.images, d.size, d.size, d.groups, d.channels), (d.groups, d.filters, d.window, d.window, d.channels),
+        (d.groups, d.filters), (d.images, d.result, d.result, d.groups, d.filters),
+    ]  # fmt: skip
+    x, v, bias, residual = (rng.standard_normal(s).astype(dtype) for s in shapes)
+    orders = ((0, 3, 4, 1, 2), (0, 1, 4, 2, 3)) if d.first else ((0, 1, 2, 3, 4),) * 2
+    given = [x.transpose(orders[0]), v.transpose(orders[1])]
+    given += [bias] if "B(" in DONE[d.done] else []
+    given += [residual.transpose(orders[0])] if "R(" in DONE[d.done] else []
+    got = weft.define(d.text)(*(weft.cuda.DeviceArray.from_numpy(np.ascontiguousarray(a)) for a in given))
     weft.cuda.synchronize()
-    right = np.maximum(wanted(images, weights, stride, pad, apart, size) + bias.astype(np.float64), 0)
+    right = finished(wanted(x, v, d), d, *(a.astype(np.float64) for a in (bias, residual)))
     result = got.numpy().astype(np.float64)
-    result = result.transpose(0, 2, 3, 1) if first else result
-    assert np.linalg.norm(result - right) < 6e-3 * np.linalg.norm(right) + 1e-6, text
+    result = result.transpose(0, 3, 4, 1, 2) if d.first else result
+    assert np.linalg.norm(result - right) < 6e-3 * np.linalg.norm(right) + 1e-6, d.text
+
+
+GRADIENTS = {
+    "input": """def grad(bfloat16(N,H,W,F) E, bfloat16(F,P,Q,C) V) -> (bfloat16 O) {
+        S(n,y,x,c) +=! E(n,y+1-p,x+1-q,f) * V(f,p,q,c) where y in 0:H, x in 0:W, E outside zero
+        O(n,y,x,c) = S(n,y,x,c)
+    }""",
+    "weights": """def grad(bfloat16(N,H,W,F) E, bfloat16(N,H,W,C) X) -> (bfloat16 O) {
+        S(f,p,q,c) +=! E(n,h,w,f) * X(n,h+p-1,w+q-1,c) where p in 0:3, q in 0:3, X outside zero
+        O(f,p,q,c) = S(f,p,q,c)
+    }""",
+}
+
+
+def gradient(of: str, e: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Of a window of 3 x 3 with one zero around."""
+    moved = [(p, q) for p in range(3) for q in range(3)]
+    h, w = e.shape[1:3]
+    if of == "input":
+        wide = np.pad(e, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        return sum(wide[:, 2 - p : 2 - p + h, 2 - q : 2 - q + w] @ other[:, p, q] for p, q in moved)  # type: ignore[no-any-return]
+    wide = np.pad(other, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    parts = [np.einsum("nhwf,nhwc->fc", e, wide[:, p : p + h, q : q + w]) for p, q in moved]
+    return np.stack(parts, 1).reshape(e.shape[3], 3, 3, -1)
+
+
+@pytest.mark.parametrize("of", GRADIENTS)
+def test_gradients(of: str) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(3, 14, 12, 64), (64, 3, 3, 128) if of == "input" else (3, 14, 12, 128)]
+    args = [rng.standard_normal(s).astype(weft.numpy_dtype("bfloat16")) for s in shapes]
+    got = weft.define(GRADIENTS[of])(*map(weft.cuda.DeviceArray.from_numpy, args))
+    weft.cuda.synchronize()
+    right = gradient(of, *(a.astype(np.float64) for a in args))
+    assert np.linalg.norm(got.numpy().astype(np.float64) - right) < 6e-3 * np.linalg.norm(right)

@@ -153,3 +153,13 @@ def test_products_of_three_factors_are_candidates_too() -> None:
     program = specialize(parse_programs(text)["f"], {"N": 8, "K": 8, "M": 8})
     group, core = SimpleNamespace(by_plan=lambda plan: plan), SimpleNamespace(program=program)
     assert Cuda(_Described()).candidates(group, core)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("bfloat16", 1), ("float", 0)])
+def test_convolutions_that_the_copy_engine_can_fetch_are_candidates(dtype: str, count: int) -> None:
+    text = f"""def f({dtype}(N,H,W,C) X, {dtype}(F,P,Q,C) V) -> (float32 Y) {{
+        Y(n,h,w,f) +=! float32(X(n,h+p,w+q,c)) * float32(V(f,p,q,c)) where h in 0:6, w in 0:6
+    }}"""
+    program = specialize(parse_programs(text)["f"], {"N": 8, "H": 8, "W": 8, "C": 64, "F": 64, "P": 3, "Q": 3})
+    group, core = SimpleNamespace(by_plan=lambda plan: plan), SimpleNamespace(program=program)
+    assert len(Cuda(_Described()).candidates(group, core)) == count  # type: ignore[arg-type]

@@ -107,13 +107,14 @@ class Cuda:
         return is_far and not (is_shallow(core) or is_in_groups(core))
 
     def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
-        """Products of matrices by several plans; convolutions of single channels or in groups. Others by windows, and
-        attention, are far behind the library."""
+        """Products of matrices by several plans; convolutions of single channels, in groups, or of elements that the
+        copy engine fetches. Others by windows, and attention, are far behind the library."""
         from weft.auto.gpu.other_plans import OTHER_PLANS
 
         if is_product(core.program):  # one row or column is no matter of tiles
             return [group] if _is_vector(core.program) else [group, *map(group.by_plan, OTHER_PLANS)]
-        return [group] if is_shallow(core.program) or is_in_groups(core.program) else []
+        fetched = self.machine.has("tma") and is_narrow_convolution(core.program)
+        return [group] if fetched or is_shallow(core.program) or is_in_groups(core.program) else []
 
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
         from weft.graph.groups.cuda_measure import measure_kernel
@@ -154,6 +155,13 @@ def is_in_groups(program: TensorProgram) -> bool:
     """Whether it is a convolution in groups."""
     sums = [s for s in program.statements if is_contraction(s)]
     return len(sums) == 1 and is_grouped(sums[0])
+
+
+def is_narrow_convolution(program: TensorProgram) -> bool:
+    """Whether it is one sum of products of 16-bit elements, in windows of which there are several channels."""
+    sums = [s for s in program.statements if is_contraction(s)]
+    read = [load.buffer for s in sums for load in loads(s.value)]
+    return len(sums) == 1 and len(read) == 2 and all(b.dtype.is_float and b.dtype.itemsize == 2 for b in read)
 
 
 def is_product(program: TensorProgram) -> bool:
