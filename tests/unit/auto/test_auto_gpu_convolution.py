@@ -137,3 +137,19 @@ def test_what_is_done_with_sums_is_done_where_they_are(monkeypatch: pytest.Monke
         "async_copy_or_zero<8>" in threads
     )  # the engine cannot fetch X, so threads copy, zeros where there is nothing
     assert "bulk_copy" not in threads
+
+
+@pytest.mark.parametrize(("channels", "held"), [(128, 3), (1024, 1)])
+def test_blocks_of_short_tiles_share_a_multiprocessor(
+    channels: int, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One stores what it has while another multiplies; a long depth keeps a block busy by itself."""
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [GROUPED])
+    text = """def f(bfloat16(N,H,W,C) X, bfloat16(F,C) V) -> (bfloat16 O) {
+        S(n,h,w,f) +=! X(n,h,w,c) * V(f,c)
+        O(n,h,w,f) = S(n,h,w,f)
+    }"""
+    s = weft.schedule(weft.define(text), numerics="fast", X=(8, 64, 64, channels), V=(64, channels))
+    auto_schedule_gpu(s, H200)
+    source = emit_kernel(s.kernel, H200, fast=True, aligned={b.name: 16 for b in s.kernel.buffers})
+    assert f"__launch_bounds__(160, {held})" in source

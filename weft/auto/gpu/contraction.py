@@ -112,7 +112,7 @@ def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float
         tiles = [t for t in tiles if has_room(draft, product, t, reader)]
     plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
     turned = [replace(p, turned=True) for p in plans if p.boxed and not p.moved]
-    return {p: product_seconds(product, draft.machine, p) for p in turned}
+    return {p: product_seconds(product, draft.machine, p, draft.constants) for p in turned}
 
 
 def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPlan], float]:

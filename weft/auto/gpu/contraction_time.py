@@ -49,9 +49,10 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     tiles, rates = plan.tiles, rates_of(machine.capability)
     product = plan.of(product)
     size = product.rows.access.buffer.dtype.itemsize
-    fetched = tiles.grouped and (plan.moved or product.why_not_fetched(machine) is None)
-    piece = _piece(tiles, rates, size, 0.0 if fetched else _copies(product, tiles), fetched)
     pieces = product.steps // product.deep * ceil(product.deep / (plan.parts * tiles.depth))
+    # A single piece is not fetched: there is none to be ahead of.
+    fetched = tiles.grouped and pieces > 1 and (plan.moved or product.why_not_fetched(machine) is None)
+    piece = _piece(tiles, rates, size, 0.0 if fetched else _copies(product, tiles), fetched)
     blocks = count_blocks(product, tiles) * plan.parts
     copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
     stored = tiles.rows * tiles.columns * (product.stored if plan.parts == 1 else 4) * product.spread
@@ -69,7 +70,8 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         if tiles.warps and not tiles.grouped:  # small tiles of a warp are one after another
             in_turn = tiles.depth * size / STEP_BYTES * STEP_CYCLES + copied / WIDEST / tiles.threads * COPY_CYCLES
         each = max(max(alone, in_turn) + waits, rates.memory_latency / (tiles.stages - 1))
-        shared = tiles.shared_bytes(size)
+        shared = tiles.shared_bytes(size) // (1 if pieces > 1 else tiles.stages)
+        shared += tiles.rows * tiles.columns * product.stored if tiles.grouped else 0
     work = LaunchWork(
         blocks=blocks,
         threads=tiles.threads,
@@ -86,13 +88,16 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     return launch_time(work, machine)
 
 
-def product_seconds(product: Product, machine: GpuMachine, plan: ContractionPlan) -> float:
-    """All launches."""
+def product_seconds(
+    product: Product, machine: GpuMachine, plan: ContractionPlan, constants: frozenset[str] = frozenset()
+) -> float:
+    """All launches; copies of ``constants`` are made once for all calls."""
     seconds, rates = contraction_time(product, machine, plan).seconds, rates_of(machine.capability)
     if not plan.boxed:  # zeros around operands
         around = [2 * buffer_bytes(s.access.buffer) / machine.bandwidth for s in product.sides if s.access.guarded]
         seconds += sum(rates.launch + each for each in around)
-    turned = [2 * buffer_bytes(s.access.buffer) / machine.bandwidth for s in product.sides if s.turned]
+    made = [s.access.buffer for s in product.sides if s.turned and s.access.buffer.name not in constants]
+    turned = [2 * buffer_bytes(b) / machine.bandwidth for b in made]
     seconds += sum(rates.launch + each for each in turned)
     if plan.moved:
         copied = [2 * buffer_bytes(b) / (machine.bandwidth * ODD_SHARE) for b in product.moved_apart(machine)]
