@@ -1,4 +1,5 @@
-"""``merge_axes``: two dimensions that all of a program walks together, one inside the other, as one.
+"""``merge_axes``: two dimensions that all of a program walks together, one inside the other, as one: dimension
+collapsing.
 
 The pixels of an image instead of its rows and columns: ``O[n, f, h, w]`` becomes ``O[n, f, h_w]``, in all blocks that
 touch it and in all buffers that these touch with the same iterators. Nothing moves: neighbours in memory stay
