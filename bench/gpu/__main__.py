@@ -1,4 +1,5 @@
-"""``python -m bench.gpu [--only softmax ...] [--no-compile] [--write docs/bench-gpu.md]``: needs a GPU and PyTorch."""
+"""``python -m bench.gpu [--only softmax ...] [--no-compile] [--graphs] [--write docs/bench-gpu.md]``: needs a GPU and
+PyTorch."""
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], help="workloads whose group or name contains one of these")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--graphs", action="store_true", help="launch all by CUDA graphs: host time does not count")
     parser.add_argument("--write", nargs="?", const=str(PAGE), help="write the page of results")
     options = parser.parse_args(arguments)
     import torch
@@ -47,7 +49,7 @@ def main(arguments: list[str]) -> int:
         if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
     ]
     bandwidth = copy_bandwidth(torch)
-    results = [r for w in chosen if (r := _measured(torch, w, not options.no_compile)) is not None]
+    results = [r for w in chosen if (r := _measured(torch, w, not options.no_compile, options.graphs)) is not None]
     text = f"{table(results, bandwidth)}\n\n{summary(results, bandwidth)}\n"
     print(text)
     if options.write:
@@ -56,9 +58,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _measured(torch: object, workload: Workload, compiled: bool) -> Result | None:
+def _measured(torch: object, workload: Workload, compiled: bool, graphs: bool) -> Result | None:
     try:
-        result = measure(torch, workload, compiled=compiled)
+        result = measure(torch, workload, compiled=compiled, graphs=graphs)
     except Exception:  # the others still count
         print(f"{workload.name} failed:\n{traceback.format_exc(limit=-3)}", file=sys.stderr, flush=True)
         return None

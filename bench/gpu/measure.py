@@ -32,7 +32,8 @@ class Result:
     failures: dict[str, str]
 
 
-def measure(torch: Any, workload: Workload, *, compiled: bool) -> Result:
+def measure(torch: Any, workload: Workload, *, compiled: bool, graphs: bool = False) -> Result:
+    """``graphs``: calls are launched by CUDA graphs, so that no contender's host time counts."""
     sets = _argument_sets(torch, workload)
     start = time.perf_counter()
     op = workload.op()
@@ -58,7 +59,7 @@ def measure(torch: Any, workload: Workload, *, compiled: bool) -> Result:
         except Exception as problem:  # a contender that cannot do it is left out, and told
             failures[name] = f"{type(problem).__name__}: {str(problem)[:200]}"
             del contenders[name]
-    timed = graph_times if workload.graphs else times_of
+    timed = graph_times if graphs or workload.graphs else times_of
     return Result(workload, timed(torch, contenders, sets), error, first, failures)
 
 

@@ -23,7 +23,7 @@ LAYERS = {
 #: Batches, rows, columns, depth.
 BATCHED = [(64, 512, 512, 64), (64, 512, 64, 512), (16, 1024, 1024, 128)]
 #: Rows, columns, depth of decoding.
-FEW_ROWS = [(m, *w) for w in ((4096, 4096), (14336, 4096), (4096, 14336)) for m in (1, 4, 16)]
+FEW_ROWS = [(m, *w) for w in ((4096, 4096), (14336, 4096), (4096, 14336)) for m in (1, 2, 4, 8, 16)]
 
 GELU = "0.5 * S(m,n) * (1 + erf(S(m,n) * 0.70710678))"
 LINEAR_GELU = f"""def linear_gelu(bfloat16(M,K) X, bfloat16(N,K) W, bfloat16(N) B) -> (bfloat16(M,N) O) {{

@@ -226,6 +226,31 @@ def test_few_rows_are_those_of_one_instruction(
     assert "mma.sync" in program.source
 
 
+@pytest.mark.parametrize(("layout", "rows", "result"), [("along", 3, "bfloat16"), ("across", 16, "float32")])
+def test_warps_share_the_depth_of_few_rows(
+    monkeypatch: pytest.MonkeyPatch, layout: str, rows: int, result: str
+) -> None:
+    """One launch: the sums of all warps are added up in shared memory, and no thread reads what is not there yet."""
+    tiles = Tiles(16, 32, 128, 16, 32, 2, warps=True, spread=4)
+    monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [ContractionPlan(tiles)])
+    product, shape = FEW_ROWS[layout]
+    text = f"""def f(bfloat16(M,K) A, bfloat16({shape}) B, float(N) b) -> ({result}(M,N) D) {{
+        C(m,n) +=! float32({product.split(" * ")[0]}) * float32({product.split(" * ")[1]})
+        D(m,n) = {result}(max(C(m,n) + b(n), 0)) }}"""
+    s, decisions = start(text, {"A": (rows, 256), "B": (256, 256), "b": (256,)})
+    assert any("4 warps share the depth" in d.what for d in decisions)
+    assert not any(d.topic == "fallback" for d in decisions)
+    *args, out = arguments(s.kernel)
+    a, b, bias = (x.astype(np.float32) for x in args)
+    wanted = np.maximum(a @ (b.T if layout == "along" else b) + bias, 0)
+    np.testing.assert_allclose(s.build()(*args).astype(np.float32), wanted, rtol=4e-3)
+    interpret(lower_kernel(s.kernel, H200, fast=True), [*args, out])
+    np.testing.assert_allclose(out.astype(np.float32), wanted, rtol=4e-3)
+    program = compile_kernel(s.kernel, H200, fast=True, aligned={"A": 16, "B": 16, "D": 16})
+    assert len(program.launches) == 1
+    assert "mma.sync" in program.source
+
+
 def test_one_row_across_memory_is_read_along_it() -> None:
     """A matrix times a vector whose depth lies across memory: threads side by side read side by side."""
     text = "def f({0}(M,K) A, {0}(K,N) B) -> ({0}(M,N) C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"

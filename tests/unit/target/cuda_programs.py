@@ -151,6 +151,16 @@ def _structure() -> Iterator[Sample]:
             parallel i in 0:5 { B[i, ramp(0, 1, 8)] = b ? v + broadcast(float32(i), 8) : v } } } }""",
     )
     yield Sample(
+        "lanes that share an element",
+        """kernel k(A: uint8[96], q: float32[16], out B: bfloat16[192], out C: float32[64]) {
+        block b in 0:2 { thread t in 0:4 {
+            vector v in 0:8 {
+                B[b*32+t*8+v] = bfloat16((v % 2 == 0 ? int32(A[(b*32+t*8+v)//2]) % 16_i32
+                                                     : int32(A[(b*32+t*8+v)//2]) // 16_i32) - 8_i32) }
+            vector w in 4:12 { B[64+b*32+t*8+w] = bfloat16(A[(b*32+t*8+w+3)//2]) }
+            vector u in 0:8 { C[b*32+t*8+u] = q[(b*32+t*8+u)//4] } } } }""",
+    )
+    yield Sample(
         "control flow",
         """kernel k(A: int32[50], out B: int32[50]) {
         for i in 0:50 {

@@ -18,13 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import gcd
 
-from weft.auto.gpu.box_loops import box_layout, open_operands, split_loops, turn_operands
+from weft.auto.gpu.box_loops import open_operands, turn_operands
 from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_operands
-from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, plain_factors, split_names
+from weft.auto.gpu.contraction_digits import VECTOR, cut_tile, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
-from weft.auto.gpu.contraction_product import Product, Side, read_product, whole_bytes
+from weft.auto.gpu.contraction_operands import (
+    cooperate,
+    keep_in_registers,
+    outer_loops,
+    padding_of,
+    run_beyond,
+    stage_operand,
+)
+from weft.auto.gpu.contraction_product import Product, read_product, whole_bytes
 from weft.auto.gpu.contraction_prologue import find_prologue, has_prologue
 from weft.auto.gpu.contraction_results import (
     Kept,
@@ -35,6 +42,7 @@ from weft.auto.gpu.contraction_results import (
     is_narrow,
     keep_sums,
 )
+from weft.auto.gpu.contraction_spread import schedule_spread
 from weft.auto.gpu.contraction_tiles import (
     ContractionPlan,
     Tiles,
@@ -54,14 +62,10 @@ from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
 from weft.schedules.find import find_buffer
-from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.async_copies import SIZES
 from weft.target.cuda.intrinsics import STEP_BYTES
 
-#: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the
-#: cache.
-GROUP = 8
 #: Products of a thread that are written out, at most: more are no quicker, and take long to compile.
 WRITTEN_OUT = 1024
 
@@ -79,7 +83,7 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     of_formula = "warps" in kinds and find_prologue(draft, product) is not None
     tiles = contraction_tiles(product, draft.machine, ("warps",) if of_formula else (*kinds, "threads"))
     if of_formula:
-        tiles = [t for t in tiles if t.rows >= product.rows.iterator.count]
+        tiles = _unpacking([t for t in tiles if t.rows >= product.rows.iterator.count], draft.is_fast)
     reader = epilogue_of(draft, stage)
     if reader is not None and is_narrow(reader):
         product = replace(product, stored=reader.write.buffer.dtype.itemsize)
@@ -96,6 +100,13 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     prices |= others
     draft.expected[stage.name] = prices
     return sorted(prices, key=prices.__getitem__)
+
+
+def _unpacking(tiles: list[Tiles], may_part: bool) -> list[Tiles]:
+    """Those of products that make an operand: what it is made of comes ahead where warps share the depth, and pieces
+    are to be long, for each has two barriers more."""
+    ahead = [t for t in tiles if t.spread > 1 and may_part]
+    return [t for t in ahead if t.depth == max(a.depth for a in ahead)] or tiles
 
 
 def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float]:
@@ -133,7 +144,10 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     if plan.parts > 1:
         product = cut_depth(draft, product, plan.parts)
     twins = find_twins(draft, product) if plan.tiles.twins > 1 else ()
-    _schedule(draft, (product, *twins), plan.tiles, prologue)
+    if plan.tiles.spread > 1:
+        schedule_spread(draft, product, plan.tiles, prologue)
+    else:
+        _schedule(draft, (product, *twins), plan.tiles, prologue)
     for copy in opened:
         draft.s.compute_inline(copy)
     for p in (product, *twins):
@@ -143,24 +157,6 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     for copy in copies:  # as it was made until here, so that what it fills can be seen
         next((s for s in (TILES, POINTS) if s.schedule(draft, copy)), None)
     draft.scheduled |= {*copies}
-
-
-def _outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, ...], list[str], list[str], str, str]:
-    """Loops over blocks, through the rows and columns of a tile, over pieces of the depth, through one."""
-    s = draft.s
-    loops = [[p.stage.loop_of(i.name) for i in side.tiled] for side in p.sides]
-    (*boxes, rows), down = split_loops(s, loops[0], p.rows.sizes_of(tiles.rows))
-    columns, across = split_loops(s, loops[1], p.columns.sizes_of(tiles.columns))
-    piece, k = split_names(s, p.depth, tiles.depth)
-    outer = (*p.batch, *boxes, rows, *columns)
-    count = -(-p.rows.tiled[-1].count // p.rows.sizes_of(tiles.rows)[-1])
-    together = next(n for n in range(min(GROUP, count), 0, -1) if count % n == 0)
-    if together == count:
-        outer = (*p.batch, *boxes, *columns, rows)
-    elif together > 1:
-        groups, rows = split_names(s, rows, together)
-        outer = (*p.batch, *boxes, groups, *columns, rows)
-    return outer, down, across, piece, k
 
 
 def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologue: Stage | None) -> None:
@@ -175,9 +171,9 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologu
     kept = keep_sums(draft, every, tiles, nest, reader)
     shares = (tiles.shares[0], *(tiles.shares[1] for _ in every))
     sides = (p.rows, *(q.columns for q in every))
-    operands = [_stage_operand(draft, side, nest.piece, tiles, share) for side, share in zip(sides, shares)]
+    operands = [stage_operand(draft, side, nest.piece, tiles, share) for side, share in zip(sides, shares)]
     for q, start in zip(every, kept.starts):
-        _run_beyond(draft, q, tiles, start)
+        run_beyond(draft, q, tiles, start)
     if prologue is not None:
         s.compute_inline(prologue.name)
         what = "computed on the way to shared memory"
@@ -202,14 +198,14 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologu
         as_one(draft, (*p.around, nest.piece))  # so that copies run ahead from tap to tap
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
     for side, (_, storage) in zip(sides, operands):
-        if padding := _padding(side, tiles):
+        if padding := padding_of(side, tiles):
             s.pad_rows(storage, padding)
 
 
 def _cut_nest(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[Nest, str, str]:
     """The loops of a product in order, and those through the steps of a piece and within one of them."""
     s, size = draft.s, p.rows.access.buffer.dtype.itemsize
-    outer, down, across, piece, k = _outer_loops(draft, p, tiles)
+    outer, down, across, piece, k = outer_loops(draft, p, tiles)
     steps, step = split_names(s, k, STEP_BYTES // size if tiles.warps else VECTOR)
     rounds, steps = ((), steps) if tiles.warps else _written_out(s, steps, tiles)
     if p.is_boxed:
@@ -221,17 +217,6 @@ def _cut_nest(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[Nest, str, str
     return nest, steps, step
 
 
-def _padding(side: Side, tiles: Tiles) -> int:
-    """Elements between rows in shared memory, so that rows that are read together are in other banks.
-
-    By single words matrix instructions read four rows at a time, else eight.
-    """
-    size = side.access.buffer.dtype.itemsize
-    if tiles.grouped or not (tiles.warps or side.along_depth):
-        return 0
-    return (WIDEST if side.along_depth or size < VECTOR else 2 * WIDEST) // size
-
-
 def _written_out(s: Schedule, quads: str, tiles: Tiles) -> tuple[tuple[str, ...], str]:
     """The loop through a piece, four steps at a time, as rounds that are written out."""
     most = WRITTEN_OUT // (tiles.own_rows * tiles.own_columns * VECTOR)
@@ -239,52 +224,6 @@ def _written_out(s: Schedule, quads: str, tiles: Tiles) -> tuple[tuple[str, ...]
         return (), quads
     rounds, quads = split_names(s, quads, max(1, most))
     return (rounds,), quads
-
-
-def _stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share: tuple[int, int]) -> tuple[str, str]:
-    """What a piece reads of an operand in shared memory, what lies side by side last; loaded by which block.
-
-    Neighbours of a tile are taken apart into groups so that what a thread reads is a box, or into rows as instructions
-    of warp groups read them.
-    """
-    if side.sizes:
-        load, storage = draft.s.pack(side.buffer, box_layout(side), at=piece, scope="shared", pad=True)
-        return str(load), str(storage)
-    rank = side.access.buffer.rank
-    tiled, deep = side.dimension, side.deep
-    others = [LETTERS[d] for d in range(rank) if d not in (tiled, deep)]
-    letter = LETTERS[tiled]
-    width = BLOCK if tiles.grouped else plain_factors(side, *share)[0]
-    if tiles.warps and side.iterator.count < share[0]:  # what a tile has more than there is are zeros
-        width = share[0]
-    is_whole = tiles.warps and side.iterator.count >= share[0]
-    words = [letter] if is_whole else [f"{letter}/{width}", f"{letter}%{width}"]
-    order = [*words, LETTERS[deep]] if side.along_depth else [LETTERS[deep], *words]
-    if tiles.grouped and not side.along_depth:
-        order = [f"{letter}/{width}", LETTERS[deep], f"{letter}%{width}"]
-    load, storage = draft.s.pack(side.buffer, " ".join([*others, *order]), at=piece, scope="shared", pad=True)
-    return str(load), str(storage)
-
-
-def _run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
-    """Tiles that are not full are computed as if they were; nothing of that is stored."""
-    sizes = [n for side, size in zip(p.sides, (tiles.rows, tiles.columns)) for n in side.sizes_of(size)]
-    uneven = [i.count % n != 0 for i, n in zip((i for s in p.sides for i in s.tiled), sizes)]
-    if any(uneven):
-        draft.s.pad(start)
-    if any(uneven) or p.deep % tiles.depth:
-        draft.s.pad(p.name)
-
-
-def keep_in_registers(draft: GpuDraft, storage: str, at: str) -> None:
-    """What one step (or some) reads of shared memory, loaded once, as wide as it lies side by side."""
-    s = draft.s
-    copy, _ = s.cache_read(storage, at=at, scope="register")
-    loops = [str(x) for x in s.loops(copy)]
-    own = loops[loops.index(at) + 1 :]
-    for loop in own[:-1]:
-        s.unroll(loop)
-    s.vectorize(own[-1])
 
 
 def _bind(draft: GpuDraft, nests: Sequence[Nest], kept: Kept) -> None:
@@ -304,28 +243,6 @@ def _bind(draft: GpuDraft, nests: Sequence[Nest], kept: Kept) -> None:
     s.vectorize(kept.own[-1])
 
 
-def cooperate(
-    draft: GpuDraft, load: str, storage: str, outer: int, threads: int, *, written_out: bool, widest: int = WIDEST
-) -> None:
-    """The copy into ``storage``, or from it, by all threads, each of them ``widest`` bytes at a time where that divides
-    a row: threads side by side are not to be further apart in memory than one access reaches.
-
-    It is to be ``written_out``, unless elements come one by one and are too small to be copied while threads go on.
-    """
-    s = draft.s
-    buffer = find_buffer(s.kernel, storage)
-    length = int(buffer.shape[-1].value)  # type: ignore[attr-defined]
-    *loops, last = (str(x) for x in s.loops(load)[outer:])
-    vectors, lanes = split_names(s, last, gcd(length, max(1, widest // buffer.dtype.itemsize)))
-    turns, thread = split_names(s, str(s.fuse(*loops, vectors)), threads)
-    s.reorder(thread, turns, lanes)
-    s.bind(thread, "thread")
-    s.vectorize(lanes)
-    if written_out:
-        s.unroll(turns)
-    draft.scheduled.add(load)
-
-
 def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
     tiles, blocks = plan.tiles, count_blocks(p, plan.tiles)
     who = "warp" if tiles.warps else "thread"
@@ -337,6 +254,8 @@ def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
         draft.decide("tiling", p.name, what, "the fewest tiles, of which few are not full")
     how = "matrix instructions" if tiles.warps else f"{tiles.own_rows + tiles.own_columns} loads for each step"
     draft.decide("registers", p.name, f"{tiles.own_rows} x {tiles.own_columns} sums a {who}", how)
+    if tiles.spread > 1:
+        draft.decide("parallel", p.name, f"{tiles.spread} warps share the depth of a sum", "few rows: few sums")
     size = max(s.access.buffer.dtype.itemsize for s in p.sides)
     deep = f"operands {tiles.depth} steps at a time in shared memory, {tiles.stages - 1} ahead"
     room = f"{tiles.shared_bytes(size) >> 10} KiB of {draft.machine.shared_per_block >> 10}"

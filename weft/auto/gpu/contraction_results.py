@@ -126,8 +126,7 @@ def _join_reader(
         s.store_at(q.sums, at)
     starts = tuple(str(s.decompose_reduction(q.name, at=(*nest.around, nest.piece)[0])) for q in every)
     for q in every:
-        for i, size in _tile_sizes(q, tiles).items():
-            s.fold_storage(q.sums, _written_dimension(q, i), size)
+        fold_sums(draft, q, tiles, q.sums)
         _join_box(draft, q, q.sums)
     own = draft.stage(reader.name)
     others, single, tile = _tile_loops(draft, p, tiles, own, ways)
@@ -185,6 +184,13 @@ def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
     for side, size in zip(p.sides, (tiles.rows, tiles.columns)):
         sizes |= {i.name: n for i, n in zip(side.tiled, side.sizes_of(size))}
     return sizes
+
+
+def fold_sums(draft: GpuDraft, p: Product, tiles: Tiles, sums: str) -> None:
+    """Storage of a block for ``sums`` as large as a tile; those of several parts come first."""
+    of_parts = len(find_buffer(draft.s.kernel, sums).shape) - p.stage.write.buffer.rank
+    for i, size in _tile_sizes(p, tiles).items():
+        draft.s.fold_storage(sums, of_parts + _written_dimension(p, i), size)
 
 
 def _written_dimension(p: Product, iterator: str) -> int:

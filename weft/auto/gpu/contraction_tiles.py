@@ -31,7 +31,8 @@ PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 class Tiles:
     """``rows`` by ``columns`` sums a block, ``depth`` steps at a time; each thread (or warp) ``own_rows`` by
     ``own_columns`` of them; operands in shared memory ``stages`` deep. ``warps``: by matrix instructions of a warp, or
-    if ``grouped`` of four of them. ``twins`` products of the same rows are computed together, each by such tiles."""
+    if ``grouped`` of four of them. ``twins`` products of the same rows are computed together, each by such tiles.
+    ``spread`` warps share the depth of the same sums."""
 
     rows: int
     columns: int
@@ -42,10 +43,11 @@ class Tiles:
     warps: bool = False
     grouped: bool = False
     twins: int = 1
+    spread: int = 1
 
     @property
     def threads(self) -> int:
-        parts = (self.rows // self.own_rows) * (self.columns // self.own_columns)
+        parts = (self.rows // self.own_rows) * (self.columns // self.own_columns) * self.spread
         return parts * WARP if self.warps else parts
 
     @property
@@ -70,7 +72,8 @@ class Tiles:
     def shared_bytes(self, itemsize: int) -> int:
         pad = 0 if self.grouped else 16 // itemsize
         largest = self.rows * (self.depth + pad) + self.all_columns * (self.depth + pad) + pad * self.depth
-        return self.stages * largest * itemsize
+        handed_over = 4 * self.spread * self.rows * (self.columns + 4) if self.spread > 1 else 0
+        return self.stages * largest * itemsize + handed_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +124,28 @@ def matrix_tiles(itemsize: int) -> list[Tiles]:
     ]
 
 
-def thin_tiles(count: int, columns: int, itemsize: int) -> list[Tiles]:
+def thin_tiles(count: int, columns: int, itemsize: int, sms: int) -> list[Tiles]:
     """Tiles of all ``count`` rows, or some zeros more, by matrix instructions of each warp; what decides is how much of
     the columns' operand is under way. Where they were timed, two warps a block were slower than four or eight, and
-    where there are many columns 64 of them slower than 128."""
+    where there are many columns 64 of them slower than 128. One kind has a block for each multiprocessor."""
     rows, more = -(-count // ROWS) * ROWS, _longer(itemsize)
+    even = -(-columns // (sms * ROWS))
     return [
         Tiles(rows, across * own_columns, more * depth, rows, own_columns, stages, warps=True)
-        for own_columns, across in ((32, 4), (32, 8), (16, 8), (16, 4))
+        for own_columns, across in ((32, 4), (32, 8), (16, 8), (16, 4), *([(16, even)] if 4 < even < 16 else []))
         for depth, stages in ((64, 4), (128, 4), (128, 3), (64, 6), (128, 6), (256, 3))
         if own_columns * across > 64 or columns < MANY_COLUMNS
+    ]
+
+
+def spread_tiles(count: int, columns: int, deep: int, itemsize: int) -> list[Tiles]:
+    """Tiles of all ``count`` rows whose warps share the depth, so that there are blocks enough without parts of it."""
+    rows, more = -(-count // ROWS) * ROWS, _longer(itemsize)
+    return [
+        Tiles(rows, across * 32, more * depth, rows, 32, stages, warps=True, spread=spread)
+        for across, spread in ((1, 8), (1, 4), (2, 4), (1, 16), (2, 8), (4, 2))
+        for depth, stages in ((128, 4), (128, 6), (256, 3), (256, 4), (512, 3), (512, 4))
+        if columns % (32 * across) == deep % (more * depth) == 0 and depth >= 64 * spread
     ]
 
 
@@ -154,7 +169,9 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
     every = [t for kind in kinds for t in LISTED[kind](size)]
     if product.is_thin and "warps" in kinds:
         rows, columns = (side.iterator.count for side in product.sides)
-        every += thin_tiles(rows, columns, size)
+        every += thin_tiles(rows, columns, size, machine.sms)
+        if rows <= ROWS and not (product.batch or product.around):
+            every += spread_tiles(rows, columns, product.deep, size)
     return [t for t in every if (_fits(product, t) or has_boxes(product, t)) and _has_room(machine, t, size)]
 
 
@@ -180,9 +197,11 @@ def possible_plans(
 ) -> list[ContractionPlan]:
     """All tiles, whole; and with the depth in parts where there are too few of them for every multiprocessor."""
     found = []
+    tiles = [t for t in tiles if may_part or t.spread == 1]
     whole = [ContractionPlan(t) for t in tiles if product.boxed is None or _fits(product, t)]
     for plan in (*whole, *(ContractionPlan(t, boxed=True) for t in tiles if has_boxes(product, t))):
         most = 2 * machine.sms // count_blocks(plan.of(product), plan.tiles) if may_part and not plan.boxed else 1
+        most = 1 if plan.tiles.spread > 1 else most
         parts = [n for n in PARTS if n == 1 or (n <= most and product.deep // n >= SHORTEST)]
         found += [replace(plan, parts=n) for n in parts]
     if product.moved_apart(machine):

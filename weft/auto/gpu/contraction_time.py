@@ -30,6 +30,11 @@ PRODUCTS, FRAGMENT = 16 * 8 * 16, 512
 ODD_SHARE = 0.5
 #: Cycles from one step of a warp to its next, and from one of its copies to the next, if it has nothing else to do.
 STEP_CYCLES, COPY_CYCLES = 33, 16
+#: How many times the bytes of few rows and of what they are multiplied with cost that come from the second cache: where
+#: that was timed, a multiprocessor got some 20 bytes a cycle, wherever they came from.
+THIN_BYTES = 1.35
+#: The part of a launch's own time that one takes which follows another of the same program: it starts as that ends.
+FOLLOWING = 0.4
 #: Registers of a thread besides sums and operands.
 OTHER_REGISTERS = 32
 
@@ -56,6 +61,9 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     blocks = count_blocks(product, tiles) * plan.parts
     copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
     stored = tiles.rows * tiles.columns * (product.stored if plan.parts == 1 else 4) * product.spread
+    moved = copied * (rates.l2_bytes / rates.fetched_bytes if fetched else 1.0)
+    if product.is_thin and tiles.kind == "warps":  # rows that are not there are zeros
+        moved = THIN_BYTES * (min(tiles.rows, product.rows.count) + tiles.columns) * tiles.depth * size
     warps = tiles.threads / WARP
     alone = max(piece.issued / min(ISSUE, warps), piece.lsu, piece.matrix)
     if fetched:  # two of the stages are being multiplied
@@ -68,7 +76,10 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         waits = rates.barrier + rates.shared_latency + (rates.mma_latency if tiles.warps else 0)
         in_turn = 0.0
         if tiles.warps and not tiles.grouped:  # small tiles of a warp are one after another
-            in_turn = tiles.depth * size / STEP_BYTES * STEP_CYCLES + copied / WIDEST / tiles.threads * COPY_CYCLES
+            in_turn = (
+                tiles.depth // tiles.spread * size / STEP_BYTES * STEP_CYCLES
+                + copied / WIDEST / tiles.threads * COPY_CYCLES
+            )
         each = max(max(alone, in_turn) + waits, rates.memory_latency / (tiles.stages - 1))
         shared = tiles.shared_bytes(size) // (1 if pieces > 1 else tiles.stages)
         shared += tiles.rows * tiles.columns * product.stored if tiles.grouped else 0
@@ -78,7 +89,7 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         registers=piece.registers,
         shared=shared,
         dram=sum(n * buffer_bytes(s.access.buffer) for n, s in zip((1, tiles.twins), product.sides)) + blocks * stored,
-        l2=blocks * (pieces * copied * (rates.l2_bytes / rates.fetched_bytes if fetched else 1.0) + stored),
+        l2=blocks * (pieces * moved + stored),
         issued=pieces * piece.issued + stored / WIDEST,
         lsu=pieces * piece.lsu + stored / L1_BYTES,
         matrix=pieces * piece.matrix,
@@ -104,7 +115,7 @@ def product_seconds(
         seconds += sum(rates.launch + each for each in copied)
     if plan.parts == 1:
         return seconds
-    return seconds + rates.launch + (plan.parts + 1) * product.results * 4 / machine.bandwidth
+    return seconds + FOLLOWING * rates.launch + (plan.parts + 1) * product.results * 4 / machine.bandwidth
 
 
 def _copies(product: Product, tiles: Tiles) -> float:
@@ -134,7 +145,7 @@ def _piece(tiles: Tiles, rates: Rates, size: int, copies: float, fetched: bool) 
             products * size / 2 / (rates.wgmma * (rates.fetched_share if fetched else rates.wgmma_share)),
             registers,
         )
-    read = warps * (tiles.own_rows + tiles.own_columns) * tiles.depth * size
+    read = warps * (tiles.own_rows + tiles.own_columns) * tiles.depth // tiles.spread * size
     own = tiles.own_rows * tiles.own_columns // WARP
     fragments = (tiles.own_rows + tiles.own_columns) * 16 * 2 // (WARP * 4) * 2
     rate = rates.mma * rates.mma_share * 2 / size

@@ -21,8 +21,9 @@ from itertools import product
 from math import ceil, inf, prod
 
 from weft.auto.contraction_plan import is_contraction
-from weft.auto.gpu.contraction import contraction_plans, contraction_prices, cooperate, keep_in_registers
+from weft.auto.gpu.contraction import contraction_plans, contraction_prices
 from weft.auto.gpu.contraction_digits import VECTOR, split_names
+from weft.auto.gpu.contraction_operands import cooperate, keep_in_registers
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.launch_time import LaunchWork, launch_time
 from weft.auto.stages import Stage, StageAccess, StageIter

@@ -18,6 +18,8 @@ from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.row_plan import Row, reads_again, row_plans
 from weft.auto.gpu.rows import needs_of, rows_of, schedule_row_chain
 from weft.auto.stages import Stage, buffer_bytes
+from weft.ir.expr import Load
+from weft.ir.visit import walk
 from weft.target.cuda.rates import rates_of
 
 #: Operations an element that cost nothing while memory is waited for, before and after chains are made.
@@ -65,12 +67,21 @@ def _cost_inlined(draft: GpuDraft, stage: Stage) -> float | None:
         return None
     reads = sum(1 for r in readers for a in r.reads if a.buffer.name == stage.write.buffer.name)
     repeats = max(max(1, r.points // max(1, stage.points)) for r in readers)
+    if any(r.reductions and r.is_affine for r in readers) and _is_unpacked(stage):
+        return None  # rows of the reader are rows of memory, as they are not of what this is made from
     if reads == 1 and repeats == 1:
         return 0.0
     if any(r.reductions and r.is_affine and (reads_again(r) or not stage.is_affine) for r in readers):
         return None  # what data choose is fetched once, so that a row of it is one in registers
     shared = min(PER_THREAD, min(max(1, r.points // max(1, stage.points)) for r in readers))
     return stage.operations * reads / shared
+
+
+def _is_unpacked(stage: Stage) -> bool:
+    """Whether several of its elements are made from one, which is found by dividing subscripts."""
+    loads = [n for n in walk(stage.block.body) if isinstance(n, Load)]
+    looked_up = any(isinstance(n, Load) for load in loads for i in load.indices for n in walk(i))
+    return not stage.is_affine and not looked_up
 
 
 def _why_apart(draft: GpuDraft, chain: Chain, stage: Stage) -> str | None:

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.auto.gpu.contraction import cooperate
 from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, split_names
+from weft.auto.gpu.contraction_operands import cooperate
 from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.online_chain import INSTRUCTIONS, Chain, find_matrices, loads_of, loops_of, make_chain

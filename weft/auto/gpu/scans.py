@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
-from weft.auto.gpu.contraction import cooperate
+from weft.auto.gpu.contraction_operands import cooperate
 from weft.auto.gpu.draft import GpuDraft, whole_warps
 from weft.auto.gpu.grid import as_one
 from weft.auto.stages import Stage, StageAccess, StageIter, buffer_bytes
@@ -33,7 +33,7 @@ CHUNKS, SHORTEST, FEW_CHUNKS = 256, 5, 32
 COLUMN_CHUNKS, DOWN, WIDEST_BLOCK = 31, 8, 32
 #: Steps of columns in shared memory at a time, about, segments that are there at once, blocks that share a
 #: multiprocessor meanwhile; and steps of a row too long for shared memory.
-COLUMN_STEPS, RING, BESIDE, ROW_STEPS = 256, 3, 2, 8192
+COLUMN_STEPS, RING, BESIDE, ROW_STEPS = 256, 3, 2, 4096
 #: What is read twice takes up one of so many parts of the second cache.
 IN_CACHE = 2
 #: Bytes of elements: narrower ones would be rounded at each step.
@@ -196,9 +196,11 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
             copies.append(load)
     for copy in copies:
         _spread_row(draft, copy, len(around), whole_warps(threads))
+    if count < step.count and loads:
+        s.pipeline(*(storage for _, storage in loads), stages=RING)
     for loop in blocks:
         s.bind(loop, "block")
-    pieces = f", {count} steps after another" if count < step.count else ""
+    pieces = f", {count} steps after another, fetched {RING - 1} ahead" if count < step.count else ""
     what = f"{threads} chunks of {length} steps a row{pieces}, each by a thread"
     draft.decide("parallel", name, what, "what a chunk adds up to needs no other")
 

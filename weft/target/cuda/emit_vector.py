@@ -49,13 +49,15 @@ _KEPT_TOGETHER = (While, Alloc, Barrier, *JUMPS)
 class Wide:
     """An access of all lanes to neighbouring elements, by ``bytes`` at a time from ``indices`` on.
 
-    ``is_cut``: it begins anywhere, and is put together from the two aligned ones it lies in.
+    ``is_cut``: it begins anywhere, and is put together from the two aligned ones it lies in. ``sharing`` lanes side by
+    side have the same element: two halves of a byte, say, or values of one scale.
     """
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     bytes: int
     is_cut: bool = False
+    sharing: int = 1
 
 
 def emit_vector(f: Function, loop: For) -> bool:
@@ -176,12 +178,14 @@ def _emit_plain(f: Function, loop: For, s: Stmt) -> None:
 
 
 def _eager_loads(e: Expr) -> Iterator[Load]:
-    """Loads that are performed whatever else is: not those behind a test."""
+    """Loads that are performed whatever else is: not those behind a test, unless both of its sides have them."""
     if isinstance(e, Load):
         yield e
         return
     if isinstance(e, Select):
         yield from _eager_loads(e.condition)
+        also = {*_eager_loads(e.otherwise)}
+        yield from (load for load in _eager_loads(e.then) if load in also)
         return
     if isinstance(e, Binary) and e.op in ("&&", "||"):
         yield from _eager_loads(e.left)
@@ -194,6 +198,7 @@ def _eager_loads(e: Expr) -> Iterator[Load]:
 def _emit_store(f: Function, loop: For, s: Store) -> None:
     """``value`` of all lanes into an array, then the array to memory; loads come before."""
     target = _wide(f, loop, s.buffer, s.indices)
+    target = None if target is not None and target.sharing > 1 else target
     if target is not None and _emit_async(f, loop, s, target):
         return
     loads: dict[Expr, Wide] = {
@@ -205,14 +210,15 @@ def _emit_store(f: Function, loop: For, s: Store) -> None:
         return
     extent = constant_extent(loop) or 0
     copied = loads.get(s.value) if s.value.dtype == s.buffer.dtype else None
-    if target is not None and copied is not None and not copied.is_cut:
+    if target is not None and copied is not None and not copied.is_cut and copied.sharing == 1:
         _emit_copy(f, copied, target, extent)
         return
     name = f.program.names.of(loop.var.name)
     lane = Code(name) if loop.lo == idx(0) else Code(f"{name} - {emit_expr(f, loop.lo).text}", LEVEL["-"])
     before = dict(f.replaced)
     for load, wide in loads.items():
-        f.replaced[load] = _element(f"{_emit_load(f, wide, extent)}[{lane.text}]", wide.buffer)
+        own = lane.text if wide.sharing == 1 else f"({lane.text}) / {wide.sharing}"
+        f.replaced[load] = _element(f"{_emit_load(f, wide, extent // wide.sharing)}[{own}]", wide.buffer)
     array = "" if target is None else _declare(f, s.buffer, extent)
     f.line("#pragma unroll")
     lo, hi = emit_expr(f, loop.lo).text, emit_expr(f, loop.hi).text
@@ -244,7 +250,9 @@ def _async_copy(f: Function, loop: For, s: Store, target: Wide) -> tuple[Copy, i
     """The copy that may run on its own, from where the first lane reads, and how many bytes it takes at a time."""
     copy = find_copy(f, s, loop.var)
     source = None if copy is None else _wide(f, loop, copy.load.buffer, copy.load.indices)
-    if copy is None or source is None or source.is_cut or (size := min(source.bytes, target.bytes)) not in SIZES:
+    if copy is None or source is None or source.is_cut or source.sharing > 1:
+        return None
+    if (size := min(source.bytes, target.bytes)) not in SIZES:
         return None
     return Copy(Load(source.buffer, source.indices), copy.condition), size
 
@@ -305,23 +313,37 @@ def _wide(f: Function, loop: For, buffer: Buffer, indices: tuple[Expr, ...]) -> 
     if memory.is_private:
         return None
     offset = linear_offset(buffer, indices)
-    if (
-        offset is None
-        or [a for a in offset.terms if mentions(a, loop.var.name)] != [loop.var]
-        or offset.terms[loop.var] != 1
-    ):
+    sharing = 0 if offset is None else _lanes_sharing(offset, loop)
+    if sharing == 0 or extent % sharing:
         return None
     first = tuple(substitute(i, {loop.var: loop.lo}) for i in indices)
+    first = first if sharing == 1 else tuple(simplify(i, f.ranges) for i in first)
     start = linear_offset(buffer, first)
     if start is None:
         return None
     size = buffer.dtype.itemsize
-    align = math.gcd(memory.align, size * _multiple_of(start), extent * size)
+    align = math.gcd(memory.align, size * _multiple_of(start), extent // sharing * size)
     unit = min(align & -align, WIDEST)
     if unit > size:
-        return Wide(buffer, first, unit)
-    cut = extent * size == WIDEST and size <= CUT and memory.is_constant
+        return Wide(buffer, first, unit, sharing=sharing)
+    cut = sharing == 1 and extent * size == WIDEST and size <= CUT and memory.is_constant
     return Wide(buffer, first, WIDEST, is_cut=True) if cut else None
+
+
+def _lanes_sharing(offset: Linear, loop: For) -> int:
+    """How many lanes have the same element, one after another of which lie side by side; 0 where they do not."""
+    atoms = [a for a in offset.terms if mentions(a, loop.var.name)]
+    if len(atoms) != 1 or offset.terms[atoms[0]] != 1:
+        return 0
+    if atoms[0] == loop.var:
+        return 1
+    match atoms[0]:
+        case Binary(op="//", left=left, right=Const(value=value)) if value > 0:
+            inside = linear_form(left)
+            along = inside.terms.get(loop.var) == 1 and sum(mentions(a, loop.var.name) for a in inside.terms) == 1
+            start = linear_form(substitute(left, {loop.var: loop.lo}))
+            return int(value) if along and _multiple_of(start) % int(value) == 0 else 0
+    return 0
 
 
 def _multiple_of(offset: Linear) -> int:

@@ -1,0 +1,114 @@
+"""Loops over the tiles of a product, and its operands in shared memory: who copies them, in which order they lie."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from weft.auto.gpu.box_loops import box_layout, split_loops
+from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, plain_factors, split_names
+from weft.auto.gpu.contraction_product import Product, Side
+from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.draft import WIDEST, GpuDraft
+from weft.schedules.find import find_buffer
+from weft.schedules.layouts import LETTERS
+
+#: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the
+#: cache.
+GROUP = 8
+
+
+def outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, ...], list[str], list[str], str, str]:
+    """Loops over blocks, through the rows and columns of a tile, over pieces of the depth, through one."""
+    s = draft.s
+    loops = [[p.stage.loop_of(i.name) for i in side.tiled] for side in p.sides]
+    (*boxes, rows), down = split_loops(s, loops[0], p.rows.sizes_of(tiles.rows))
+    columns, across = split_loops(s, loops[1], p.columns.sizes_of(tiles.columns))
+    piece, k = split_names(s, p.depth, tiles.depth)
+    outer = (*p.batch, *boxes, rows, *columns)
+    count = -(-p.rows.tiled[-1].count // p.rows.sizes_of(tiles.rows)[-1])
+    together = next(n for n in range(min(GROUP, count), 0, -1) if count % n == 0)
+    if together == count:
+        outer = (*p.batch, *boxes, *columns, rows)
+    elif together > 1:
+        groups, rows = split_names(s, rows, together)
+        outer = (*p.batch, *boxes, groups, *columns, rows)
+    return outer, down, across, piece, k
+
+
+def stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share: tuple[int, int]) -> tuple[str, str]:
+    """What a piece reads of an operand in shared memory, what lies side by side last; loaded by which block.
+
+    Neighbours of a tile are taken apart into groups so that what a thread reads is a box, or into rows as instructions
+    of warp groups read them.
+    """
+    if side.sizes:
+        load, storage = draft.s.pack(side.buffer, box_layout(side), at=piece, scope="shared", pad=True)
+        return str(load), str(storage)
+    rank = side.access.buffer.rank
+    tiled, deep = side.dimension, side.deep
+    others = [LETTERS[d] for d in range(rank) if d not in (tiled, deep)]
+    letter = LETTERS[tiled]
+    width = BLOCK if tiles.grouped else plain_factors(side, *share)[0]
+    if tiles.warps and side.iterator.count < share[0]:  # what a tile has more than there is are zeros
+        width = share[0]
+    is_whole = tiles.warps and side.iterator.count >= share[0]
+    words = [letter] if is_whole else [f"{letter}/{width}", f"{letter}%{width}"]
+    order = [*words, LETTERS[deep]] if side.along_depth else [LETTERS[deep], *words]
+    if tiles.grouped and not side.along_depth:
+        order = [f"{letter}/{width}", LETTERS[deep], f"{letter}%{width}"]
+    load, storage = draft.s.pack(side.buffer, " ".join([*others, *order]), at=piece, scope="shared", pad=True)
+    return str(load), str(storage)
+
+
+def run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
+    """Tiles that are not full are computed as if they were; nothing of that is stored."""
+    sizes = [n for side, size in zip(p.sides, (tiles.rows, tiles.columns)) for n in side.sizes_of(size)]
+    uneven = [i.count % n != 0 for i, n in zip((i for s in p.sides for i in s.tiled), sizes)]
+    if any(uneven):
+        draft.s.pad(start)
+    if any(uneven) or p.deep % tiles.depth:
+        draft.s.pad(p.name)
+
+
+def padding_of(side: Side, tiles: Tiles) -> int:
+    """Elements between rows in shared memory, so that rows that are read together are in other banks.
+
+    By single words matrix instructions read four rows at a time, else eight.
+    """
+    size = side.access.buffer.dtype.itemsize
+    if tiles.grouped or not (tiles.warps or side.along_depth):
+        return 0
+    return (WIDEST if side.along_depth or size < VECTOR else 2 * WIDEST) // size
+
+
+def keep_in_registers(draft: GpuDraft, storage: str, at: str) -> None:
+    """What one step (or some) reads of shared memory, loaded once, as wide as it lies side by side."""
+    s = draft.s
+    copy, _ = s.cache_read(storage, at=at, scope="register")
+    loops = [str(x) for x in s.loops(copy)]
+    own = loops[loops.index(at) + 1 :]
+    for loop in own[:-1]:
+        s.unroll(loop)
+    s.vectorize(own[-1])
+
+
+def cooperate(
+    draft: GpuDraft, load: str, storage: str, outer: int, threads: int, *, written_out: bool, widest: int = WIDEST
+) -> None:
+    """The copy into ``storage``, or from it, by all threads, each of them ``widest`` bytes at a time where that divides
+    a row: threads side by side are not to be further apart in memory than one access reaches.
+
+    It is to be ``written_out``, unless elements come one by one and are too small to be copied while threads go on.
+    """
+    s = draft.s
+    buffer = find_buffer(s.kernel, storage)
+    length = int(buffer.shape[-1].value)  # type: ignore[attr-defined]
+    *loops, last = (str(x) for x in s.loops(load)[outer:])
+    vectors, lanes = split_names(s, last, gcd(length, max(1, widest // buffer.dtype.itemsize)))
+    turns, thread = split_names(s, str(s.fuse(*loops, vectors)), threads)
+    s.reorder(thread, turns, lanes)
+    s.bind(thread, "thread")
+    s.vectorize(lanes)
+    if written_out:
+        s.unroll(turns)
+    draft.scheduled.add(load)

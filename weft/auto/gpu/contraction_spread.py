@@ -1,0 +1,114 @@
+"""Products of few rows whose warps share the depth: one launch, with blocks enough, that reads the other operand once.
+
+What comes out, outermost first::
+
+    block: tiles of columns
+      pieces of the depth                       operands copied to shared memory some pieces ahead
+        thread: warps, each with its part of a piece; lanes
+          steps of that part, sums of all rows
+      the sums of each warp, to shared memory
+      those of all warps added up in order, and what is done with the result, stored
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.auto.gpu.contraction_digits import PAIR, Digits, cut_tile, split_names
+from weft.auto.gpu.contraction_instruction import find_instruction
+from weft.auto.gpu.contraction_operands import (
+    cooperate,
+    padding_of,
+    run_beyond,
+    stage_operand,
+)
+from weft.auto.gpu.contraction_product import Product
+from weft.auto.gpu.contraction_results import Nest, digits_of, find_reader, fold_sums
+from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.draft import WIDEST, GpuDraft
+from weft.auto.stages import Stage
+from weft.target.cuda.async_copies import SIZES
+from weft.target.cuda.intrinsics import STEP_BYTES
+
+
+def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage | None) -> None:
+    s, size = draft.s, p.rows.access.buffer.dtype.itemsize
+    reader = find_reader(draft, p)
+    rows, columns = (p.stage.loop_of(side.iterator.name) for side in p.sides)
+    outer, columns = split_names(s, columns, tiles.columns)
+    piece, k = split_names(s, p.depth, tiles.depth)
+    warp, k = split_names(s, k, tiles.depth // tiles.spread)
+    steps, step = split_names(s, k, STEP_BYTES // size)
+    s.reorder(outer, warp, rows, columns, piece, steps, step)
+    if reader is not None:
+        s.reverse_compute_at(reader[0].name, outer)
+        s.store_at(p.sums, outer)
+        fold_sums(draft, p, tiles, p.sums)
+    block, sums = map(str, s.rfactor(warp, start="inside"))
+    threads, own = cut_tile(s, p, tiles, (rows, columns))
+    s.reorder(piece, warp, *threads, steps, *own, step)
+    nest = Nest((outer,), (), piece, (warp, *threads), own)
+    start = str(s.decompose_reduction(block, at=piece))
+    copied, shared = _hand_over(draft, p, tiles, sums)
+    fold_sums(draft, p, tiles, sums)
+    operands = [stage_operand(draft, side, piece, tiles, share) for side, share in zip(p.sides, tiles.shares)]
+    run_beyond(draft, replace(p, name=block), tiles, start)
+    packed = [] if prologue is None else _packed(draft, prologue, operands[1][0], piece)
+    for name in (p.name, *(() if reader is None else (reader[0].name,))):
+        _finish(draft, name, tiles)
+    s.bind(outer, "block")
+    for loops, mine in ((nest.threads, ()), digits_of(draft, nest, start), copied):
+        for loop in loops:
+            s.bind(loop, "thread")
+        for loop in mine:
+            s.unroll(loop)
+    for side, (load, storage) in zip(p.sides, operands):
+        written_out = side.whole_bytes >= min(SIZES)
+        cooperate(draft, load, storage, len(nest.around_piece), tiles.threads, written_out=written_out)
+    s.tensorize(steps, find_instruction(draft, p, grouped=False) or "")
+    for load, storage in packed:
+        cooperate(draft, load, storage, len(nest.around_piece), tiles.threads, written_out=True)
+    filled = [operands[0], *packed] if packed else operands
+    s.pipeline(*(storage for _, storage in filled), stages=tiles.stages)
+    for side, (_, storage) in zip(p.sides, operands):
+        s.pad_rows(storage, padding_of(side, tiles), strided=bool(packed))
+    s.pad_rows(shared, WIDEST // 4)
+
+
+def _packed(draft: GpuDraft, prologue: Stage, load: str, piece: str) -> list[tuple[str, str]]:
+    """What an operand is made of, copied ahead in its stead: smaller, and copies run on their own."""
+    s = draft.s
+    s.compute_inline(prologue.name)
+    made = []
+    for name in dict.fromkeys(a.buffer.name for a in draft.stage(load).reads):
+        copy, storage = s.cache_read(name, at=piece, scope="shared", readers=[load])
+        made.append((str(copy), str(storage)))
+    return made
+
+
+def _hand_over(draft: GpuDraft, p: Product, tiles: Tiles, sums: str) -> tuple[Digits, str]:
+    """The sums of all warps in shared memory: the loops that put them there, and the storage."""
+    s = draft.s
+    _, rows, *_ = map(str, s.loops(p.name))
+    once, _ = split_names(s, rows, tiles.rows)
+    copy, storage = map(str, s.cache_read(sums, scope="shared", at=once, readers=[p.name]))
+    _, _, warp, *tile = map(str, s.loops(copy))
+    threads, own = cut_tile(s, p, tiles, tile)
+    s.reorder(warp, *threads, *own)
+    draft.scheduled.add(copy)
+    return ((warp, *threads), own), storage
+
+
+def _finish(draft: GpuDraft, name: str, tiles: Tiles) -> None:
+    """A block that goes through the results of a tile, each by one thread: pairs side by side."""
+    s, stage = draft.s, draft.stage(name)
+    summed = [i.loop for i in stage.reductions if i.loop is not None]
+    *_, rows, columns = (x for x in stage.loops if x not in summed)
+    pairs, pair = split_names(s, str(s.fuse(rows, columns)), PAIR)
+    turns, thread = split_names(s, pairs, tiles.threads)
+    s.reorder(thread, turns, *summed, pair)
+    s.bind(thread, "thread")
+    for loop in (turns, *summed):
+        s.unroll(loop)
+    s.vectorize(pair)
+    draft.scheduled.add(name)
