@@ -127,15 +127,16 @@ void *report_outside(const char *at, size_t bytes, uint32_t flags, const weft_si
   const char *kind = "out of bounds";
   watched_party parties[4] = {{verb(flags), now.block, now.thread, site, nullptr}};
   int count = 1;
-  const watched_piece *piece = weft_is_watched_memory(at) ? weft_watch_piece(at) : nullptr;
-  watched_region *near = piece ? nullptr : weft_watch_near(at);
+  bool is_ours = weft_is_watched_memory(at);
+  const watched_piece *piece = is_ours ? weft_watch_piece(at) : nullptr;
+  const watched_piece *next = is_ours ? weft_watch_piece_behind(piece) : nullptr;
+  watched_region *near = is_ours ? nullptr : weft_watch_near(at);
   if (piece && piece->is_freed && at < piece->at + piece->bytes) {
     kind = "use after free";
     snprintf(what, sizeof what, "byte %zu of an allocation of %zu bytes, which was freed", (size_t)(at - piece->at), piece->bytes);
     parties[count++] = {"freed it", 0, 0, nullptr, piece->freed};
-  } else if (piece) {
-    const watched_piece *next = weft_watch_piece(at + 4096);
-    if (next != piece && next->at > at && next->at - at < at - (piece->at + piece->bytes)) {
+  } else if (piece || next) {
+    if (!piece || (next && next->at - at < at - (piece->at + (long)piece->bytes))) {
       piece = next;
       snprintf(what, sizeof what, "%zu bytes before an allocation of %zu bytes", (size_t)(piece->at - at), piece->bytes);
     } else {

@@ -54,6 +54,7 @@ WEFT_HIDDEN watched_region *weft_watch_region(const char *at);
 // A variable that ends shortly before `at`, or begins shortly behind it.
 WEFT_HIDDEN watched_region *weft_watch_near(const char *at);
 WEFT_HIDDEN const watched_piece *weft_watch_piece(const char *at);
+WEFT_HIDDEN const watched_piece *weft_watch_piece_behind(const watched_piece *piece);  // the first one for none
 WEFT_HIDDEN bool weft_is_watched_memory(const void *at);
 WEFT_HIDDEN void weft_watch_forget_shared();
 WEFT_HIDDEN void weft_watch_shared_region(char *at, size_t bytes, const char *name);

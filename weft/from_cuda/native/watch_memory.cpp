@@ -149,6 +149,11 @@ const watched_piece *weft_watch_piece(const char *at) {
   return low ? &pieces[low - 1] : nullptr;
 }
 
+const watched_piece *weft_watch_piece_behind(const watched_piece *piece) {
+  size_t next = piece ? (size_t)(piece - pieces) + 1 : 0;
+  return next < piece_count ? pieces + next : nullptr;
+}
+
 watched_region *weft_watch_region(const char *at) {
   static watched_region *last = nullptr;
   if ((size_t)(at - arena.begin) < arena_bytes) return &arena;
