@@ -15,6 +15,14 @@ SCALED = """def f({t}(M,K) A, {t}(N,K) B, float32(M) p, float32(N) q) -> (float3
 BYTES = "def f({t}(M,K) A, {t}(N,K) B) -> (C) {{ C(m,n) +=! int32(A(m,k)) * int32(B(n,k)) }}"
 NIBBLES = """def f(bfloat16(M,K) X, uint8(N,H) W) -> (float32(M,N) C) {
     C(m,n) +=! float32(X(m,2*h)) * (float32(W(n,h) % 16) - 8) + float32(X(m,2*h+1)) * (float32(W(n,h) / 16) - 8) }"""
+#: Two weights in a byte, with a scale for each 64 of a row.
+BLOCKS = """def f(bfloat16(M,K) X, uint8(N,H) W, float32(N,G) q) -> (float32(M,N) C) {
+    D(n,k) = bfloat16(float32(int32(k % 2 == 0 ? W(n,k/2) % 16 : W(n,k/2) / 16) - 8) * q(n,k/64)) where k in 0:K
+    C(m,n) +=! float32(X(m,k)) * float32(D(n,k)) }"""
+#: Weights that are half as large as what they are made, or larger.
+CAST = """def f(bfloat16(M,K) X, {t}(N,K) W) -> (float32(M,N) C) {{
+    D(n,k) = bfloat16(W(n,k))
+    C(m,n) +=! float32(X(m,k)) * float32(D(n,k)) }}"""
 SIZES = [(256, 384, 512), (130, 200, 272), (333, 517, 129), (16, 1024, 2048), (5, 300, 513), (1, 512, 1024)]
 
 
@@ -53,6 +61,24 @@ def test_two_weights_in_a_byte(m: int, n: int, k: int) -> None:
     whole = np.stack([w % 16, w // 16], -1).reshape(n, k).astype(np.float64) - 8
     wanted = x.astype(np.float64) @ whole.T
     assert np.linalg.norm(run(weft.define(NIBBLES), x, w) - wanted) < 1e-5 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 512, 1024), (3, 1024, 2048), (16, 512, 512), (7, 300, 640), (200, 256, 512)]
+)
+def test_weights_that_are_unpacked_on_the_way(m: int, n: int, k: int) -> None:
+    """In registers (one row), in shared memory (few rows), in a launch before (many)."""
+    rng = np.random.default_rng(0)
+    bfloat16 = weft.numpy_dtype("bfloat16")
+    x, q = rng.standard_normal((m, k)).astype(bfloat16), rng.random((n, k // 64), np.float32) + 0.5
+    w = rng.integers(0, 256, (n, k // 2), np.uint8)
+    whole = np.stack([w % 16, w // 16], -1).reshape(n, k).astype(np.float32) - 8
+    wanted = x.astype(np.float64) @ (whole * q.repeat(64, 1)).astype(bfloat16).astype(np.float64).T
+    assert np.linalg.norm(run(weft.define(BLOCKS), x, w, q) - wanted) < 1e-5 * np.linalg.norm(wanted)
+    for dtype in ("float8_e4m3fn", "float32"):
+        w = rng.standard_normal((n, k)).astype(weft.numpy_dtype(dtype))
+        wanted = x.astype(np.float64) @ w.astype(bfloat16).astype(np.float64).T
+        assert np.linalg.norm(run(weft.define(CAST.format(t=dtype)), x, w) - wanted) < 1e-5 * np.linalg.norm(wanted)
 
 
 def test_casts_as_on_the_cpu() -> None:

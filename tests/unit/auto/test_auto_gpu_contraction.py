@@ -244,8 +244,9 @@ def test_warps_share_the_depth_of_few_rows(
     a, b, bias = (x.astype(np.float32) for x in args)
     wanted = np.maximum(a @ (b.T if layout == "along" else b) + bias, 0)
     np.testing.assert_allclose(s.build()(*args).astype(np.float32), wanted, rtol=4e-3)
-    interpret(lower_kernel(s.kernel, H200, fast=True), [*args, out])
-    np.testing.assert_allclose(out.astype(np.float32), wanted, rtol=4e-3)
+    if rows < 16:  # in grid form, with its barriers: slow
+        interpret(lower_kernel(s.kernel, H200, fast=True), [*args, out])
+        np.testing.assert_allclose(out.astype(np.float32), wanted, rtol=4e-3)
     program = compile_kernel(s.kernel, H200, fast=True, aligned={"A": 16, "B": 16, "D": 16})
     assert len(program.launches) == 1
     assert "mma.sync" in program.source

@@ -26,7 +26,7 @@ from weft.auto.gpu.contraction_product import Product
 from weft.auto.gpu.contraction_results import Nest, digits_of, find_reader, fold_sums
 from weft.auto.gpu.contraction_tiles import Tiles
 from weft.auto.gpu.draft import WIDEST, GpuDraft
-from weft.auto.stages import Stage
+from weft.auto.stages import Stage, buffer_bytes
 from weft.target.cuda.async_copies import SIZES
 from weft.target.cuda.intrinsics import STEP_BYTES
 
@@ -76,14 +76,14 @@ def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage |
 
 
 def _packed(draft: GpuDraft, prologue: Stage, load: str, piece: str) -> list[tuple[str, str]]:
-    """What an operand is made of, copied ahead in its stead: smaller, and copies run on their own."""
+    """What an operand is made of, copied ahead in its stead where it is at most half as large: copies run on their
+    own, and what is computed is waited for."""
     s = draft.s
+    sources = {a.buffer.name: a.buffer for a in prologue.reads}
+    half = 2 * sum(map(buffer_bytes, sources.values())) <= buffer_bytes(prologue.write.buffer)
     s.compute_inline(prologue.name)
-    made = []
-    for name in dict.fromkeys(a.buffer.name for a in draft.stage(load).reads):
-        copy, storage = s.cache_read(name, at=piece, scope="shared", readers=[load])
-        made.append((str(copy), str(storage)))
-    return made
+    copies = [s.cache_read(name, at=piece, scope="shared", readers=[load]) for name in (sources if half else ())]
+    return [(str(copy), str(storage)) for copy, storage in copies]
 
 
 def _hand_over(draft: GpuDraft, p: Product, tiles: Tiles, sums: str) -> tuple[Digits, str]:
