@@ -12,6 +12,7 @@ shared memory, groups of pointers that share memory, and numbers that have this 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,11 @@ class Compiled(NamedTuple):
 def read_source(file: Path, flags: Sequence[str], uses: Sequence[str] = ()) -> Unit:
     """The device's half of a source that clang has compiled without complaint."""
     text = as_clang_reads(file.read_text(errors="replace"))
-    options = [f for f in flags if f.startswith(("-D", "-I", "-U", "-std", "-include", "-isystem"))]
+    options = []
+    for before, flag in itertools.pairwise(("", *flags)):
+        with_value = before in ("-include", "-isystem")
+        if with_value or flag.startswith(("-D", "-I", "-U", "-std", "-include", "-isystem")):
+            options.append(flag)
     return read_unit(text, str(file), include=(str(file.parent),), options=options, uses=uses, host_too=False)
 
 

@@ -44,12 +44,16 @@ class BuildOptions:
     output: Path | None = None
     compile_only: bool = False
     shared: bool = False
+    #: Only the device's code is to be linked: here that is part of linking.
+    device_link: bool = False
     #: For clang, for every file: -I, -D, -U, -std, -O, -g, and what was passed through to the host's compiler.
     compile: list[str] = field(default_factory=list)
     #: For the linker.
     link: list[str] = field(default_factory=list)
     #: Whether every access of device code is to be watched.
     watched: bool = False
+    #: Options by which makefiles have compilers list what they read (-MD -MF ...).
+    depend: list[str] = field(default_factory=list)
     #: Where compilers are to list what they read.
     listed: Path | None = None
 
@@ -111,6 +115,8 @@ def _read_one(argument: str, rest: list[str], options: BuildOptions) -> bool:
         options.compile += [RELOCATABLE] if RELOCATABLE not in options.compile else []
     elif argument in ("-rdc", "--relocatable-device-code"):
         rest[:0] = [f"-rdc={_value(argument, rest)}"]
+    elif argument in ("-dlink", "--device-link"):
+        options.device_link = True
     elif argument in ("-shared", "--shared"):
         options.shared = True
     elif argument in ("-fmad=false", "--fmad=false"):
@@ -140,6 +146,10 @@ def _read_shared(argument: str, rest: list[str], options: BuildOptions) -> bool:
             return True
     if argument.startswith(("-O", "-g", "-std=", "--std=", "-W", "-f", "-pthread")):
         options.compile.append(argument.replace("--std=", "-std="))
+    elif argument in ("-MD", "-MMD", "-MP"):
+        options.depend.append(argument)
+    elif argument in ("-MF", "-MT", "-MQ"):
+        options.depend += [argument, _value(argument, rest)]
     elif argument in ("-isystem", "-include"):
         options.compile += [argument, _value(argument, rest)]
     elif argument in ("-x",):

@@ -35,6 +35,7 @@ _CUDA_FLAGS = (
     "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-gpu-arch=sm_80",
     # What is an error for clang, in code that nvcc and g++ take.
     "-Wno-reserved-user-defined-literal", "-Wno-register", "-Wno-c++11-narrowing", "-Wno-writable-strings",
+    "-Wno-inline-new-delete",
     "--cuda-feature=+ptx80", "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument",
     "-include", "cuda_runtime.h", "-S", "-emit-llvm",
     "-Xclang", "-disable-llvm-passes", "-Xclang", "-target-sdk-version=12.3",
@@ -53,6 +54,10 @@ def build_program(options: BuildOptions, *, ahead: bool = True, dependencies: Pa
         options = replace(options, listed=dependencies)
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as text:
         folder = Path(text)
+        if options.device_link:
+            empty = folder / "empty.c"
+            empty.touch()
+            return [_compile_file(empty, options, options.output or Path("a_dlink.o"), folder, ahead)]
         if options.compile_only:
             return [_compile_file(f, options, _object_path(f, options), folder, ahead) for f in options.files]
 
@@ -102,8 +107,15 @@ def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path, ahe
 def _listed(file: Path, options: BuildOptions) -> list[str]:
     """How a compiler is told to list what it reads for ``file``."""
     if options.listed is None:
-        return []
+        return [*options.depend, *_where_listed(options.depend, _object_path(file, options))]
     return ["-MD", "-MF", str(options.listed / f"{unit_name(file, options.compile)}.d")]
+
+
+def _where_listed(depend: Sequence[str], to: Path) -> list[str]:
+    """What compilers would take by themselves, if they wrote to ``to``."""
+    missing = [] if "-MF" in depend else ["-MF", str(to.with_suffix(".d"))]
+    missing += [] if {"-MT", "-MQ"} & set(depend) else ["-MT", str(to)]
+    return missing if depend else []
 
 
 def compile_unit(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,33 +32,51 @@ def clang_command() -> tuple[str, ...]:
 
 @functools.cache
 def linker_command() -> tuple[str, ...]:
-    """How programs are linked: by the system's C++ compiler, whose library the host code is compiled against."""
+    """How programs are linked: by the system's C++ compiler, whose library the host code is compiled against, or by the
+    wheel's, which brings its own and builds it at its first use."""
     for name in ("g++", "c++", "clang++"):
         path = shutil.which(name)
         if path is not None:
             return (path,)
+    if find_clang()[1:] == ("clang",):
+        return (find_clang()[0], "c++")
     raise TargetError(
         "no C++ compiler was found to link programs with",
         why="there is no `g++`, `c++` or `clang++` in PATH",
-        help="install g++ (its headers are what the host code includes)",
+        help='pip install "weft[cuda-source]", which brings one, or install g++',
     )
 
 
 @functools.cache
 def host_compiler(language: str) -> tuple[str, ...]:
-    """What compiles plain host files: the system's compiler, or clang where there is none."""
+    """What compiles plain host files: the system's compiler, or the wheel's where there is none."""
     path = shutil.which({"c": "gcc", "c++": "g++"}[language])
+    if path is None and find_clang()[1:] == ("clang",):
+        return (find_clang()[0], {"c": "cc", "c++": "c++"}[language], "-x", language)
     return (path, "-x", language) if path is not None else (*clang_command(), "-x", language)
 
 
 @functools.cache
 def further_headers() -> tuple[str, ...]:
-    """Where the system's compiler keeps headers of its own that clang may lack (omp.h), to be looked for last."""
+    """Where the system's compiler keeps headers of its own that clang may lack (omp.h), to be looked for last; where
+    the wheel's is the compiler, all that it would include."""
     path = shutil.which("g++")
     if path is None:
-        return ()
+        return _wheel_headers() if linker_command()[1:] == ("c++",) else ()
     folder = subprocess.run([path, "-print-file-name=include"], capture_output=True, text=True, check=False).stdout
     return ("-idirafter", folder.strip())
+
+
+def _wheel_headers() -> tuple[str, ...]:
+    """The folders and macros that the wheel's compiler calls clang with: it says so when asked to."""
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+        source = Path(folder) / "empty.cpp"
+        source.touch()
+        command = [*linker_command(), "-v", "-c", str(source), "-o", str(source.with_suffix(".o"))]
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    words = next((shlex.split(line) for line in told.splitlines() if " -cc1 " in line), [])
+    pairs = [(word, value) for word, value in itertools.pairwise(words) if word in ("-isystem", "-D")]
+    return ("-nostdinc", *(word for pair in pairs for word in pair))
 
 
 def run_tool(command: Sequence[str], *, echo: bool = True) -> str:

@@ -187,6 +187,7 @@ int main() {
   cufftPlan2d(&plan, 6, 10, CUFFT_R2C), cufftExecR2C(plan, r, c);
   cufftPlan2d(&back, 6, 10, CUFFT_C2R), cufftExecC2R(back, c, z);
   printf("%d %d\n", error_of(6, 10, nullptr, r, c, 6) < 1e-4, fabs(z[42] / 60 - r[42]) < 1e-5);
+  printf("%g %g\n", rsqrtf(4.0f), sinpi(0.5));
   graphs(), driver();
 }
 """
@@ -195,7 +196,7 @@ int main() {
 def test_random_numbers_transforms_graphs_and_the_driver(tmp_path: Path) -> None:
     """The host's XORWOW is the device's, 4096 sequences in turn; a graph's work is done when it is launched."""
     assert printed(tmp_path, NUMBERS) == [
-        "8192 6627e8d5 9b00dbd8 103", "1 1", "1 1", "1 1", "0 10 2 810", "-4 1",
+        "8192 6627e8d5 9b00dbd8 103", "1 1", "1 1", "1 1", "0.5 1", "0 10 2 810", "-4 1",
     ]  # fmt: skip
 
 

@@ -358,3 +358,17 @@ int main() {
         assert len(made) == count
     assert weft_main(["cuda", "build", str(tmp_path / "add.cu"), "-o", str(tmp_path / "add")]) == 0
     assert "thread by thread" in capfd.readouterr().err
+
+
+def test_what_makefiles_ask_for(tmp_path: Path) -> None:
+    """Objects, lists of what they were made of, an object for the step that links the device's code."""
+    (tmp_path / "k.h").write_text("#define BY 2\n")
+    (tmp_path / "k.cu").write_text("__global__ void k(int *x) { x[0] *= BY; }\n")
+    options = ["-gencode=arch=compute_80,code=sm_80", "-Xptxas", "-v", "-MD", "-include", str(tmp_path / "k.h")]
+    build_program(read_options([*options, "-dc", str(tmp_path / "k.cu"), "-o", str(tmp_path / "k.o")]))
+    listed = (tmp_path / "k.d").read_text()
+    assert listed.startswith(f"{tmp_path / 'k.o'}:")
+    assert str(tmp_path / "k.h") in listed
+    (linked,) = build_program(read_options(["-dlink", str(tmp_path / "k.o"), "-o", str(tmp_path / "link.o")]))
+    assert linked.exists()
+    assert b"weft_codes" in (tmp_path / "k.o").read_bytes()  # its kernel was read, with what -include names

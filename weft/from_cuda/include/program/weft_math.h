@@ -88,20 +88,23 @@ using ::tanhf; using ::tgamma; using ::tgammaf; using ::trunc; using ::truncf; u
 using ::llabs;
 }  // namespace std
 
-// Functions that only CUDA has, on the host as well.
-#define WEFT_CUDA1(name, text) \
-  WEFT_BOTH double name(double x) { return text; } \
-  WEFT_BOTH float name##f(float x) { return (float)(text); } \
-  WEFT_BOTH float name(float x) { return (float)(text); }
-WEFT_BOTH double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
-WEFT_BOTH float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
-WEFT_BOTH float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+// Functions that only CUDA had, on the host as well: there as templates, which give way to those of C libraries that have
+// them by now (sinpi, rsqrt).
+#define WEFT_CUDA2(name, text, text_of_float) \
+  WEFT_DEVICE double name(double x) { return text; } \
+  WEFT_DEVICE float name##f(float x) { return text_of_float; } \
+  WEFT_BOTH float name(float x) { return text_of_float; } \
+  template <typename T> static __inline__ __host__ double name(T x) { return text; } \
+  template <typename T> static __inline__ __host__ float name##f(T x) { return text_of_float; }
+#define WEFT_CUDA1(name, text) WEFT_CUDA2(name, text, (float)(text))
+WEFT_CUDA2(rsqrt, 1.0 / __builtin_sqrt((double)x), 1.0f / __builtin_sqrtf((float)x))
 WEFT_CUDA1(rcbrt, 1.0 / __builtin_cbrt((double)x))
 WEFT_CUDA1(sinpi, __builtin_sin(3.141592653589793 * __builtin_remainder((double)x, 2.0)))
 WEFT_CUDA1(cospi, __builtin_cos(3.141592653589793 * __builtin_remainder((double)x, 2.0)))
 WEFT_CUDA1(normcdf, 0.5 * __builtin_erfc((double)x * -0.7071067811865476))
 WEFT_CUDA1(erfcx, __builtin_exp((double)x *(double)x) * __builtin_erfc((double)x))
 #undef WEFT_CUDA1
+#undef WEFT_CUDA2
 WEFT_BOTH float fdividef(float x, float y) { return x / y; }
 WEFT_BOTH float fdivide(float x, float y) { return x / y; }
 WEFT_BOTH double fdivide(double x, double y) { return x / y; }
