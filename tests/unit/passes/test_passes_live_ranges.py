@@ -103,3 +103,10 @@ def test_what_a_loop_moves_on_by_one_amount_is_a_sum_of_its_counter() -> None:
 )
 def test_what_moves_on_is_the_same(body: str) -> None:
     inlined(body)
+
+
+def test_a_counter_that_is_set_back_after_each_use_is_its_start() -> None:
+    use = "while w < 32 { B[w] = B[w] + A[w] w = w + 32 } w = t barrier(block)"
+    text = inlined(f"let w: int64 = t {use} for k in 0:3 {{ {use} {use} }}")
+    assert "let" not in text
+    assert "w = " not in text

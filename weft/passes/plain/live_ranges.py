@@ -123,12 +123,14 @@ class _Splitter:
                 continue
             rest = Seq(parts[n + 1 :])
             seen = after | jumps if jumps_out(rest) else after
+            use = _use(rest)
+            later = use.read | (after - use.set) | (jumps if jumps_out(rest) else NONE)
+            if isinstance(part, Assign) and part.var == var and var.name not in later:
+                continue  # nobody reads it
             if isinstance(part, Assign) and part.var == var and var.name not in seen:
                 new = replace(var, name=fresh_name(var.name, self.taken))
                 others = self.renamed(substitute(rest, {var: new}), new, after, jumps)
                 return sequence((*made, Let(new, part.value, others, span=part.span)))
-            use = _use(rest)
-            later = use.read | (after - use.set) | (jumps if jumps_out(rest) else NONE)
             made.append(self.renamed(part, var, later, jumps))
         return sequence(made)
 
