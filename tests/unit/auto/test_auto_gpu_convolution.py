@@ -3,6 +3,7 @@ padding, and fetched by the copy engine where there is one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 
 import weft
 import weft.auto.gpu.contraction as contraction
+from weft.auto.gpu.box_sizes import with_box
+from weft.auto.gpu.contraction_product import read_product
 from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.auto.plan import Decision
 from weft.operators.schedule import OperatorSchedule
@@ -153,3 +157,19 @@ def test_blocks_of_short_tiles_share_a_multiprocessor(
     auto_schedule_gpu(s, H200)
     source = emit_kernel(s.kernel, H200, fast=True, aligned={b.name: 16 for b in s.kernel.buffers})
     assert f"__launch_bounds__(160, {held})" in source
+
+
+def test_boxes_are_of_results_as_they_are_stored() -> None:
+    """A product that stores less does not get boxes, and with them prices, that were found for one that stores more."""
+    s = weft.schedule(weft.define(PLAIN_WINDOW), numerics="fast", X=(4, 16, 16, 64), V=(64, 3, 3, 64))
+    product = read_product(GpuDraft(s, H200).stage("O"), surrounded=False)
+    assert product is not None
+    for stored in (4, 2):
+        found = with_box(replace(product, stored=stored), 64, 64)
+        assert found is not None
+        assert found.stored == stored
+
+
+PLAIN_WINDOW = """def f(bfloat16(N,H,W,C) X, bfloat16(F,P,Q,C) V) -> (float32 O) {
+    O(n,h,w,f) +=! float32(X(n,h+p-1,w+q-1,c)) * float32(V(f,p,q,c)) where h in 0:H, w in 0:W, X outside zero
+}"""

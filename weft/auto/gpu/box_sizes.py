@@ -19,9 +19,10 @@ def with_box(product: Product, rows: int, columns: int) -> Product | None:
 
     None where there are none, or where they are rows along one iterator, as in any product.
     """
-    if (rows, columns) not in product.boxes:
-        product.boxes[rows, columns] = _with_box(product, rows, columns)
-    return product.boxes[rows, columns]
+    key = rows, columns, product.stored
+    if key not in product.boxes:
+        product.boxes[key] = _with_box(product, rows, columns)
+    return product.boxes[key]
 
 
 def _with_box(product: Product, rows: int, columns: int) -> Product | None:

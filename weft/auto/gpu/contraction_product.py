@@ -116,8 +116,8 @@ class Product:
     """``rows`` times ``columns``, summed over ``deep`` steps of loop ``depth`` by block ``name`` into ``sums``.
 
     ``batch`` and ``around`` are the loops of other iterators, over ``batches`` products and around each of them;
-    ``boxes`` what was found for tiles of some sizes (`box_sizes`). ``stored`` are bytes of a result, as the formula
-    that is done with each sum leaves it.
+    ``boxes`` what was found for tiles and results of some sizes (`box_sizes`). ``stored`` are bytes of a result, as the
+    formula that is done with each sum leaves it.
     """
 
     stage: Stage
@@ -131,7 +131,7 @@ class Product:
     batches: int
     around: tuple[str, ...]
     stored: int
-    boxes: dict[tuple[int, int], Product | None] = field(default_factory=dict, compare=False, repr=False)
+    boxes: dict[tuple[int, int, int], Product | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def sides(self) -> tuple[Side, Side]:
