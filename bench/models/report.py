@@ -87,21 +87,25 @@ _WEAK = """
 - Rows come from several commands, not all at one commit, on two virtual cores that others used too. The same code took
   23 and 42 ms within an hour (ResNet-18, two threads; OpenVINO 22 and 55): ratios near 1 say little. Inductor is not
   there where it was left out for time; of batch 8 little was measured, of transformers only BERT on one thread since
-  products with a common input are joined on CPUs too.
-- Convolutions: alone on the machine ours and oneDNN's on packed weights take about the same time (90 to 97 GFLOP/s of
-  a core for 3x3 ones), and whichever is measured faster is taken. One after another, our other work standing still,
-  medians of 30 calls: ResNet-18 44.1 ms against 40.6 (OpenVINO) and 41.5 (onnxruntime) on one thread, 23.5 against 24.9
-  and 22.5 on two; VGG-16 on two 240 against 247 and 217, UNet on two 47.4 against 43.6 and 44.6. OpenVINO's kernels
-  for 3x3 take 2.39 ms where ours take 2.54 (64 channels on 56x56).
-- Where others use the cores, all of this falls behind onnxruntime on two threads (0.76): loops run on the threads of
-  PyTorch's OpenMP, which begins and ends a loop with all of them, however late one is (read in its code, not
-  measured).
-- Slow among ours, and so the library's where torch is there: 3x3 of 512 channels, on 7x7 places 1.2 times as long as
-  oneDNN's, on 28x28 as given 1.5 times.
+  products with a common input are joined on CPUs too. The newest rows are ResNet-18's for one image. UNet and ResNet-50
+  were measured with them while others used the cores (load 13) and are not in the table: 1.13 (0.73 to 2.78) and 1.23
+  (0.48 to 1.58) of the best peer, 0.78 (0.72 to 0.85) and 0.45 (0.31 to 0.66), on one thread and on two.
+- Convolutions: ours and oneDNN's on packed weights take about the same time, and whichever is measured faster is taken.
+  Channels last, the best of some 250 calls: 93 to 100 GFLOP/s on one core (3x3, 64 to 256 channels) against 91 to 97,
+  137 to 193 on two against 121 to 179; 512 channels on 7x7 places 87 against 102. At other times of the hour both reach
+  60, and two threads 114 together, as if both virtual cores were one. Nobody was seen above 102, and peers' models come
+  to 90, so that without Winograd there is hardly a 1.1 to be had. Tried: blocks of channels that stay in the first
+  cache while pixels go by, 0.75 to 1.08 of the speed without, mostly below 1.
+- Until indices of loops that became one for the threads were divided outside the sums, convolutions of few pixels took
+  up to 1.9 times as long for each of two threads; all rows but the newest are older.
+- Where others use the cores, loops on the threads of PyTorch's OpenMP fall behind: it begins and ends a loop with all
+  of them, however late one is. ResNet-18 without library calls, two threads, others at work: 152 ms there, 92 on our
+  own pool, onnxruntime 99; alone on the machine 34.9, 37.2 and 31.7.
 - Results of library calls lie in new memory: above 4 MB a system like this one makes their pages anew in every call,
   about 4 us each (VGG-16: 12,774 pages a call in eager PyTorch). That is counted when candidates are compared.
 - Memory is above eager's: packed weights are kept beside the model's own, where they are not read as they are, and some
-  130 MB are compilers (BERT 1,309 MB against 841, VGG-16 1,207 against 971). While VGG-16 was compiled it was 1,600 MB.
+  130 MB are compilers (BERT 1,309 MB against 841, VGG-16 1,207 against 971): of ResNet-50's 782 MB (eager 448) some 105
+  are packed weights and 68 LLVM's library; the rest was not told apart. While VGG-16 was compiled it was 1,600 MB.
 - Not built: Winograd, images padded by whoever writes them, layouts blocked by lanes.
 """
 
