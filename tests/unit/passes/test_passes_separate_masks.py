@@ -43,6 +43,13 @@ def test_a_tile_asks_once(value: str, asked: str) -> None:
     np.testing.assert_array_equal(result(parted), result(kernel))
 
 
+def test_a_tile_at_an_edge_asks_once() -> None:
+    kernel = parse_kernel(TEXT.replace("X[i] = VALUE", "X[i] = 0.0 if t * 8 + i < 30 { X[i] = P[i] }"))
+    parted = separate_masks(kernel)
+    assert "if t <= 2 {" in print_kernel(parted)
+    np.testing.assert_array_equal(result(parted), result(kernel))
+
+
 @pytest.mark.parametrize(
     "value", ["i < 4 ? P[i] : -1.0", "P[i] > 2.0 ? P[i] : -1.0", "b * 8 + s >= t * 8 + i ? A[0, i] : -1.0"]
 )

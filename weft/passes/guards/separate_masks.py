@@ -1,4 +1,4 @@
-"""Masks of tiles in registers, asked for once: only a tile that a mask cuts through chooses element by element.
+"""Masks and edges of tiles in registers, asked for once: only a tile that they cut through tests each element.
 
 ::
 
@@ -22,6 +22,8 @@ from weft.ir.stmt import Barrier, Evaluate, For, If, Kernel, Stmt, Store, Tensor
 from weft.ir.visit import Node, count_nodes, free_vars, map_statements, rewrite, walk
 from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_pure, least_over, slack
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+
+_NEVER = Const(False, dt.bool_)
 
 
 def separate_masks(kernel: Kernel) -> Kernel:
@@ -57,25 +59,35 @@ def _separated(nest: For, place: _Place) -> Stmt:
     found: dict[Expr, None] = {}
 
     def visit(n: Node) -> Node | None:
-        if not isinstance(n, Select):
+        found_here = _choice(n)
+        if found_here is None:
             return None
-        inside, needs = (n.otherwise, _denied(n.condition)) if isinstance(n.then, Const) else (n.then, n.condition)
+        inside, needs = found_here
         asked = [_for_all(c, {**place.threads, **own}, place.changing) for c in conjuncts(needs)]
         by_element = any(name in own for name in free_vars(needs))
-        if not by_element or None in asked:
+        if not by_element or any(c is None or c == _NEVER for c in asked):
             return None
-        found.update(dict.fromkeys(c for c in asked if c is not None))
+        found.update(dict.fromkeys(c for c in asked if c is not None and free_vars(c)))
         return rewrite(inside, visit)
 
     main = rewrite(nest, visit)
-    decided = any(place.loop in free_vars(c) for c in found)
-    return If(all_of(list(found)), simplify(main), nest, span=nest.span) if decided else nest
+    return If(all_of(list(found)), simplify(main), nest, span=nest.span) if found else nest
+
+
+def _choice(n: Node) -> tuple[Node, Expr] | None:
+    """What is likely to be taken of ``n``, and what must hold for it."""
+    if isinstance(n, If):
+        return (n.then, n.condition) if n.otherwise is None else None
+    if not isinstance(n, Select):
+        return None
+    return (n.otherwise, _denied(n.condition)) if isinstance(n.then, Const) else (n.then, n.condition)
 
 
 def _is_in_registers(nest: For) -> bool:
-    """Whether all it touches is of the thread's own."""
+    """Whether all it reads is of the thread's own, and what it writes no memory of the device."""
     nodes = list(walk(nest))
-    own = all(n.buffer.scope in ("local", "register") for n in nodes if isinstance(n, (Load, Store)))
+    own = all(n.buffer.scope in ("local", "register") for n in nodes if isinstance(n, Load))
+    own &= all(n.buffer.scope != "global" for n in nodes if isinstance(n, Store))
     return own and not any(isinstance(n, (Barrier, Evaluate, Tensorized)) for n in nodes)
 
 

@@ -18,5 +18,6 @@ PASSES = (
     _pass("shrink_storage", needs="no blocks", only_if="allocations"),
     _pass("rebase_loops"),
     declared_in("weft.ir")("simplify"),
+    _pass("split_casts", needs="no blocks", only_if="unroll loops"),
     _pass("multiply_reciprocals", needs="no blocks", only_if="fast numerics, float divisions"),
 )

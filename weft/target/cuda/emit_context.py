@@ -38,7 +38,7 @@ def find_plus_one(e: Binary) -> tuple[str, Expr] | None:
 
 
 #: Functions for which fast numerics take the instruction for powers of 2, as if the argument were rounded once more.
-_QUICK = ("exp", "exp2", "sigmoid")
+_QUICK = ("exp", "exp2", "sigmoid", "tanh")
 
 
 def cuda_call(program: Program, name: str, t: DType, args: Sequence[Code]) -> Code | None:

@@ -43,6 +43,7 @@ PASSES = (
     "place_waits",
     "persist_blocks",
     "select_products",
+    "split_casts",
     "separate_masks",
     "decide_by_first_lane",
 )
