@@ -15,6 +15,7 @@ TEXT = """kernel k(A: float32[16, 32], out B: float32[16, 32]) {
   block b in 0:2 { thread s in 0:8 { for t in 0:4 {
     alloc P: float32[8] in local
     alloc X: float32[8] in local
+    call products_wait(0)
     unroll i in 0:8 { P[i] = A[b * 8 + s, t * 8 + i] }
     unroll i in 0:8 { X[i] = VALUE }
     unroll i in 0:8 { B[b * 8 + s, t * 8 + i] = X[i] }

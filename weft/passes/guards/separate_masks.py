@@ -5,7 +5,8 @@
     for t_o { unroll i { X[i] = s + i >= 128 * t_o ? P[i] : -inf } }
     ->  for t_o { if s >= 128 * t_o { unroll i { X[i] = P[i] } } else { unroll i { X[i] = s + i >= ... } } }
 
-The question is the same for all threads, and what is computed stays the same.
+The question is the same for all threads, and what is computed stays the same. Only launches are looked at in which
+products run on their own: what is done beside them is then what takes the time.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class _Place:
 
 def _visit(s: Stmt, place: _Place) -> Stmt:
     if isinstance(s, For):
+        if s.kind == "block" and not any(isinstance(n, Evaluate) and n.call.name == "products_wait" for n in walk(s)):
+            return s
         if s.kind == "unroll":
             return _separated(s, place)
         if s.kind == "thread":

@@ -52,10 +52,10 @@ def _split(nest: For, ranges: Ranges) -> Stmt:
         here = Linear({e: c for e, c in form.terms.items() if e in own}, form.constant)
         around = Linear({e: c for e, c in form.terms.items() if e not in own})
         hidden = any(isinstance(v, Var) and v in own for e in around.terms for v in walk(e))
-        parts = [part.expr(dt.index) for part in (around, here)]
-        known = all(bounds(e, inner).within(-_EXACT, _EXACT) for e in (*parts, n.operand))
+        left, right = (part.expr(dt.index) for part in (around, here))
+        known = all(bounds(e, inner).within(-_EXACT, _EXACT) for e in (left, right, n.operand))
         if not here.terms or not around.terms or hidden or not known:
             return None
-        return Binary("+", *(replace(n, operand=e) for e in parts))
+        return Binary("+", replace(n, operand=left), replace(n, operand=right))
 
     return rewrite(nest, visit)
