@@ -10,6 +10,7 @@ import pytest
 
 import weft
 import weft.auto.gpu.contraction as contraction
+from weft.auto.gpu import contraction_product
 from weft.auto.gpu.contraction import CONTRACTION
 from weft.auto.gpu.contraction_product import Product, read_product
 from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks
@@ -231,25 +232,46 @@ def test_warps_share_the_depth_of_few_rows(
     monkeypatch: pytest.MonkeyPatch, layout: str, rows: int, result: str
 ) -> None:
     """One launch: the sums of all warps are added up in shared memory, and no thread reads what is not there yet."""
-    tiles = Tiles(16, 32, 128, 16, 32, 2, warps=True, spread=4)
+    tiles = Tiles(16, 32, 64, 16, 32, 2, warps=True, spread=2)
+    monkeypatch.setattr(contraction_product, "BESIDE_FEW", 64)
     monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [ContractionPlan(tiles)])
     product, shape = FEW_ROWS[layout]
     text = f"""def f(bfloat16(M,K) A, bfloat16({shape}) B, float(N) b) -> ({result}(M,N) D) {{
         C(m,n) +=! float32({product.split(" * ")[0]}) * float32({product.split(" * ")[1]})
         D(m,n) = {result}(max(C(m,n) + b(n), 0)) }}"""
-    s, decisions = start(text, {"A": (rows, 256), "B": (256, 256), "b": (256,)})
-    assert any("4 warps share the depth" in d.what for d in decisions)
+    s, decisions = start(text, {"A": (rows, 128), "B": (64, 128) if layout == "along" else (128, 64), "b": (64,)})
+    assert any("2 warps share the depth" in d.what for d in decisions)
     assert not any(d.topic == "fallback" for d in decisions)
     *args, out = arguments(s.kernel)
     a, b, bias = (x.astype(np.float32) for x in args)
     wanted = np.maximum(a @ (b.T if layout == "along" else b) + bias, 0)
     np.testing.assert_allclose(s.build()(*args).astype(np.float32), wanted, rtol=4e-3)
-    if rows < 16:  # in grid form, with its barriers: slow
-        interpret(lower_kernel(s.kernel, H200, fast=True), [*args, out])
-        np.testing.assert_allclose(out.astype(np.float32), wanted, rtol=4e-3)
+    interpret(lower_kernel(s.kernel, H200, fast=True), [*args, out])  # in grid form, with its barriers
+    np.testing.assert_allclose(out.astype(np.float32), wanted, rtol=4e-3)
     program = compile_kernel(s.kernel, H200, fast=True, aligned={"A": 16, "B": 16, "D": 16})
     assert len(program.launches) == 1
     assert "mma.sync" in program.source
+
+
+#: Two weights in a byte, with a scale for each 64 of a row.
+UNPACKED = """def f(bfloat16(M,K) X, uint8(N,H) W, float32(N,G) q) -> (float32(M,N) C) {
+    D(n,k) = bfloat16(float32(int32(k % 2 == 0 ? W(n,k/2) % 16 : W(n,k/2) / 16) - 8) * q(n,k/64)) where k in 0:K
+    C(m,n) +=! float32(X(m,k)) * float32(D(n,k)) }"""
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_packed_weights_are_read_as_they_are(rows: int) -> None:
+    """One launch: unpacked in registers, or from a ring in shared memory that copies fill on their own."""
+    s, decisions = start(UNPACKED, {"X": (rows, 512), "W": (256, 256), "q": (256, 8)})
+    assert not any(d.topic == "fallback" for d in decisions)
+    x, w, q, _ = arguments(s.kernel)
+    w, q = np.random.default_rng(0).integers(0, 256, w.shape, np.uint8), np.abs(q) + 1
+    whole = np.stack([w % 16, w // 16], -1).reshape(256, 512).astype(np.float32) - 8
+    np.testing.assert_allclose(s.build()(x, w, q), x.astype(np.float32) @ (whole * q.repeat(64, 1)).T, rtol=1e-5)
+    program = compile_kernel(s.kernel, H200, fast=True, aligned={"X": 16, "W": 16, "q": 16})
+    assert len(program.launches) == 1
+    assert ("async_copy<16>(W_cache" in program.source) == (rows > 1)
+    assert "load<4>(W_" in program.source  # eight weights
 
 
 def test_one_row_across_memory_is_read_along_it() -> None:
