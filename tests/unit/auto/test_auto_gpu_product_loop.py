@@ -153,6 +153,7 @@ def test_blocks_go_from_tile_to_tile_behind_the_copy_engine(
     monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tuple[int, ...]]
 ) -> None:
     """Two blocks for several tiles each, the ring of three going round across tiles; edges come as zeros."""
+    monkeypatch.setattr("weft.target.cuda.launch_bounds.MOST_BLOCKS", 1)  # so that there are fewer than tiles
     only(monkeypatch, Tiles(64, 64, 64, 16, 64, 3, warps=True, grouped=True))
     source = compare(text, shapes, machine=replace(H200, sms=1))
     assert "bulk_copy" in source
