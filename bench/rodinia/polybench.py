@@ -67,7 +67,7 @@ def run_one(options: BuildOptions, threads: int) -> float:
         printed = output.read()
     if code != 0:
         raise Failed(f"exit code {code}: {(printed.strip().splitlines() or [''])[-1][:100]}")
-    wrong = re.search(r"Threshold of [\d.]+ Percent: (\d+)", printed)
+    wrong = re.search(r"(?:Threshold of [\d.]+ Percent|Number of misses): (\d+)", printed)
     if wrong is None or wrong.group(1) != "0":
         raise Failed(f"{wrong.group(1) if wrong else 'unknown many'} results differ")
     if refused:
