@@ -148,7 +148,7 @@ def _declarations(c: Context, n: Node) -> None:
         if d.kind == "VarDecl":
             declare_variable(c, d)
         elif d.kind not in ("TypedefDecl", "TypeAliasDecl", "CXXRecordDecl", "UsingDecl", "StaticAssertDecl",
-                            "EnumDecl", "UsingDirectiveDecl", "EmptyDecl", "FunctionDecl"):  # fmt: skip
+                            "EnumDecl", "UsingDirectiveDecl", "NamespaceAliasDecl", "EmptyDecl", "FunctionDecl"):  # fmt: skip
             c.refuse(d, f"a declaration of the kind {d.kind}")
 
 

@@ -192,7 +192,7 @@ def _named(text: str, unit: Unit) -> CType:
     node = unit.record(text)
     if node is not None:
         return Record(text, node, unit)
-    enum = next((n for n in unit.nodes.values() if n.kind == "EnumDecl" and n.name == text.split("::")[-1]), None)
+    enum = unit.enums.get(text.split("::")[-1])
     if enum is not None:
         under = enum.raw.get("fixedUnderlyingType", {})
         return _SCALARS.get(under.get("desugaredQualType") or under.get("qualType", "unsigned int"), UINT)

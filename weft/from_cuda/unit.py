@@ -126,6 +126,10 @@ class Unit:
     complaints: tuple[Complaint, ...]
     nodes: dict[str, Node] = field(default_factory=dict)
     records: dict[str, Node] = field(default_factory=dict)
+    enums: dict[str, Node] = field(default_factory=dict)
+    aliases: dict[str, Node] = field(default_factory=dict)
+    #: What the header was searched for: nothing more of it is there.
+    sought: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for n in self.top:
@@ -135,6 +139,10 @@ class Unit:
         name = prefix
         if n.id:
             self.nodes[n.id] = n
+        if n.kind == "EnumDecl":
+            self.enums.setdefault(n.name, n)
+        elif n.kind in _ALIASES:
+            self.aliases.setdefault(n.name, n)
         if n.kind in _RECORDS and n.name:
             name = f"{prefix}{_record_name(n)}::"
             if n.raw.get("completeDefinition"):
@@ -162,9 +170,12 @@ class Unit:
     def alias(self, name: str) -> Node | None:
         """The typedef of this name."""
         self._read_header(f'"name": "{name}",\n      "type"')
-        return next((n for n in self.nodes.values() if n.kind in _ALIASES and n.name == name), None)
+        return self.aliases.get(name)
 
     def _read_header(self, needle: str) -> None:
+        if needle in self.sought:
+            return
+        self.sought.add(needle)
         for at, text in enumerate(self.header):
             if needle in text:
                 self.header[at] = ""
