@@ -143,12 +143,17 @@ def _if(c: Context, n: Node) -> None:
         c.items.extend(items)
 
 
+_WITHOUT_EFFECT = (
+    "TypedefDecl", "TypeAliasDecl", "CXXRecordDecl", "UsingDecl", "StaticAssertDecl", "EnumDecl", "UsingDirectiveDecl",
+    "NamespaceAliasDecl", "EmptyDecl", "FunctionDecl",
+)  # fmt: skip
+
+
 def _declarations(c: Context, n: Node) -> None:
     for d in n.inner:
         if d.kind == "VarDecl":
             declare_variable(c, d)
-        elif d.kind not in ("TypedefDecl", "TypeAliasDecl", "CXXRecordDecl", "UsingDecl", "StaticAssertDecl",
-                            "EnumDecl", "UsingDirectiveDecl", "NamespaceAliasDecl", "EmptyDecl", "FunctionDecl"):  # fmt: skip
+        elif d.kind not in _WITHOUT_EFFECT:
             c.refuse(d, f"a declaration of the kind {d.kind}")
 
 
