@@ -18,7 +18,7 @@ from run_compiled import Fenced
 
 import weft
 import weft.auto.gpu.contraction as contraction
-from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
@@ -286,9 +286,13 @@ def test_products_of_the_same_rows_are_computed_together(
 
 
 @pytest.mark.parametrize("rows", [2, 16])
-def test_weights_are_unpacked_on_the_way(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """Two in a byte, made where they are copied to shared memory: one launch, and no array of them."""
-    only(monkeypatch, Tiles(16, 64, 64, 16, 16, 3, warps=True))
+@pytest.mark.parametrize("parts", [None, 1, 2])
+def test_weights_are_unpacked_on_the_way(monkeypatch: pytest.MonkeyPatch, rows: int, parts: int | None) -> None:
+    """Two in a byte, made in shared memory: one launch, and no array of them, by the plan that is chosen and by one
+    whose warps do not share the depth. Where the depth is in parts, their sums are stored, but still no weights."""
+    if parts is not None:
+        plan = ContractionPlan(Tiles(16, 64, 64, 16, 16, 3, warps=True), parts)
+        monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [plan])
     text = """def f(bfloat16(M,K) X, uint8(N,H) W) -> (float32(M,N) C) {
         D(n,k) = bfloat16(int32(k % 2 == 0 ? W(n,k/2) % 16 : W(n,k/2) / 16) - 8) where k in 0:K
         C(m,n) +=! float32(X(m,k)) * float32(D(n,k)) }"""
@@ -300,6 +304,6 @@ def test_weights_are_unpacked_on_the_way(monkeypatch: pytest.MonkeyPatch, rows: 
     assert runner(*(a.array for a in given)) == 0
     assert all(a.is_whole() for a in given)
     np.testing.assert_allclose(given[-1].array, case.expected[0], rtol=1e-5)
-    assert runner.program.source.count("__global__") == 1
+    assert runner.program.source.count("__global__") == (parts or 1)
     assert "mma_bf16" in runner.program.source
-    assert not runner.program.temporaries
+    assert [t.name for t in runner.program.temporaries] == (["C_part"] if parts == 2 else [])
