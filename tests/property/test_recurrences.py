@@ -20,6 +20,7 @@ from weft.ir.visit import walk
 from weft.passes.gpu_to_cpu.split_grids import split_grids
 from weft.passes.plain.lower_blocks import lower_blocks
 from weft.passes.plain.lower_reduce import lower_reduce
+from weft.schedules.merge_axes import merged_arguments
 from weft.target.cuda.lower import lower_kernel
 
 EACH, GROUPS = 6, 4
@@ -43,7 +44,7 @@ def test_on_a_gpu(group: int, first_seed: int) -> None:
         waiting += any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(joined))
         for form in (kernel, joined, split_grids(lower_reduce(lower_blocks(kernel)))):
             outputs = [np.full_like(o, 7) for o in case.outputs]
-            interpret(form, [*case.inputs, *outputs])
+            interpret(form, merged_arguments(case.kernel, form, [*case.inputs, *outputs]))
             for got, want in zip(outputs, case.expected, strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=f"seed {seed}\n{text}")
     assert waiting >= EACH - 1, "most are one launch whose blocks wait"

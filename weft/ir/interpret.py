@@ -13,9 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate, combinations
-from math import prod
-from operator import mul
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ import numpy.typing as npt
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ArgumentError, ShapeError
-from weft.ir.expr import Const, Expr, Var
+from weft.ir.expr import Expr, Var
 from weft.ir.interpret_access import ACCESSES
 from weft.ir.interpret_expr import compile_expr
 from weft.ir.interpret_hardware import CALLS
@@ -94,7 +92,7 @@ def _bind_args(kernel: Kernel, args: Sequence[Any]) -> dict[str, Any]:
             f"`{kernel.name}` takes {len(kernel.params)} arguments, got {len(args)}",
             why="its parameters are " + ", ".join(p.name for p in kernel.params),
         )
-    bound = {p.name: merged_view(p, a) if isinstance(p, Buffer) else a for p, a in zip(kernel.params, args)}
+    bound = {p.name: a for p, a in zip(kernel.params, args)}
     for param in kernel.params:
         if isinstance(param, Var):
             _check_number(param, bound[param.name])
@@ -102,16 +100,6 @@ def _bind_args(kernel: Kernel, args: Sequence[Any]) -> dict[str, Any]:
             _check_array(param, bound[param.name], param.name in kernel.outputs)
     _check_overlap(kernel, bound)
     return bound
-
-
-def merged_view(param: Buffer, value: Any) -> Any:
-    """``value`` with neighbouring axes merged as a schedule did with those of ``param`` (`merge_axes`), else itself."""
-    if not isinstance(value, np.ndarray) or not value.flags.c_contiguous or not value.size:
-        return value
-    shape = tuple(int(e.value) for e in param.shape if isinstance(e, Const))
-    ends, given = (set(accumulate(sizes, mul)) for sizes in (shape, value.shape))
-    merged = len(shape) == param.rank < value.ndim and ends <= given and shape and prod(shape) == value.size
-    return value.reshape(shape) if merged else value
 
 
 def _check_number(param: Var, value: Any) -> None:

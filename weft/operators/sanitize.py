@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.stmt import Kernel
 from weft.operators.loop_kernel import LoopKernel
 from weft.operators.operator import Operator
+from weft.schedules.merge_axes import merged_arguments
 
 if TYPE_CHECKING:
     from weft.sanitizer.findings import Report
@@ -36,9 +38,11 @@ def sanitize(program: str | Kernel | LoopKernel | Operator, /, *args: Any, targe
         args = tuple(args[0])
     arrays = [_on_host(a) for a in args]
     if isinstance(program, Operator):
-        kernel = program.schedule(*args, target=target).kernel
-        arrays += [_fresh(p) for p in kernel.params[len(arrays) :]]
-        return sanitize_kernel(kernel, arrays)
+        s = program.schedule(*args, target=target)
+        arrays += [_fresh(p) for p in s.start.params[len(arrays) :]]
+        report = sanitize_kernel(s.kernel, merged_arguments(s.start, s.kernel, arrays))
+        shapes = {p.name: a.shape for p, a in zip(s.start.params, arrays) if p.name in report.outputs}
+        return replace(report, outputs={name: a.reshape(shapes[name]) for name, a in report.outputs.items()})
     return sanitize_kernel(_kernel(program), arrays)
 
 

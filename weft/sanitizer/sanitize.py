@@ -10,7 +10,7 @@ import numpy as np
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ArgumentError, ShapeError
 from weft.ir.expr import Var
-from weft.ir.interpret import call_with_stack, merged_view
+from weft.ir.interpret import call_with_stack
 from weft.ir.interpret_stmt import has_parallel_loop
 from weft.ir.numpy_dtypes import convert, from_numpy
 from weft.ir.stmt import Alloc, Atomic, Barrier, Kernel, Store
@@ -72,7 +72,7 @@ def _number(param: Var, value: Any) -> Any:
 
 
 def _parameter(buffer: Buffer, value: Any, run: Run) -> Memory:
-    array = merged_view(buffer, np.asarray(value))
+    array = np.asarray(value)
     if from_numpy(array.dtype) != buffer.dtype:
         raise ArgumentError(f"argument `{buffer.name}` must be {buffer.dtype}, got {array.dtype}")
     shape = tuple(int(evaluate(e, run.root, run)) for e in buffer.shape)

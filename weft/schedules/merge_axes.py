@@ -9,14 +9,15 @@ neighbours. Schedules can then cut pieces that are no whole rows, and what fetch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const, Expr, Load, Var, idx
 from weft.ir.nesting import path_to
-from weft.ir.stmt import Alloc, Atomic, Block, For, Iter, Kernel, Stmt, Store
+from weft.ir.stmt import Alloc, Atomic, Block, For, Iter, Kernel, Param, Stmt, Store
 from weft.ir.visit import Node, fresh_name, loads, rebuild, rewrite, stores, walk
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import blocks_inside, find_buffer
@@ -51,9 +52,16 @@ def check_merge_axes(kernel: Kernel, buffer: str, dimension: int, *, numerics: N
     """The dimensions must lie in memory as one, and whoever touches them must run through both, one in the other."""
     rank = find_buffer(kernel, buffer).rank
     if isinstance(dimension, bool) or not isinstance(dimension, int) or not 0 <= dimension < rank - 1:
-        return refuse(f"`{buffer}` has {rank} dimensions, counted from 0; none follows dimension {dimension}")
+        reason = f"`{buffer}` has {rank} dimensions, counted from 0; none follows dimension {dimension}"
+        return refuse(reason, alternatives=lambda: _legal(kernel, buffer))
     problem = _find(kernel, buffer, dimension).problem
-    return OK if problem is None else refuse(problem)
+    return OK if problem is None else refuse(problem, alternatives=lambda: _legal(kernel, buffer))
+
+
+def _legal(kernel: Kernel, buffer: str) -> tuple[str, ...]:
+    """The calls for other dimensions of ``buffer`` that would do."""
+    found = [d for d in range(find_buffer(kernel, buffer).rank - 1) if _find(kernel, buffer, d).problem is None]
+    return tuple(f's.merge_axes("{buffer}", {d})' for d in found)
 
 
 @primitive(check_merge_axes, "cannot merge axes of `{0}`")
@@ -91,6 +99,21 @@ def merge_axes(kernel: Kernel, buffer: str, dimension: int) -> Rewrite:
     return Rewrite(replace(kernel, params=params, body=visit(kernel.body)), tuple(names.values()), fates)
 
 
+def merged_arguments(start: Kernel, kernel: Kernel, args: Sequence[Any]) -> list[Any]:
+    """Arguments of ``start`` as ``kernel``, a schedule of it, takes them: arrays whose axes it merged as views with
+    those merged, all else as it is."""
+    count = len(start.params)
+    pairs = zip(start.params, kernel.params, args)
+    return [*(_as_merged(old, new, value) for old, new, value in pairs), *args[count:]]
+
+
+def _as_merged(old: Param, new: Param, value: Any) -> Any:
+    if not isinstance(old, Buffer) or not isinstance(new, Buffer) or new.rank == old.rank:
+        return value
+    given, wanted = ([e.value if isinstance(e, Const) else None for e in b.shape] for b in (old, new))
+    return value.reshape(wanted) if list(getattr(value, "shape", ())) == given else value
+
+
 @remembered
 def _find(kernel: Kernel, buffer: str, dimension: int) -> _Found:
     """All that has to change together, starting from two dimensions of ``buffer``."""
@@ -125,11 +148,12 @@ def _why_apart(kernel: Kernel, name: str, d: int, touched: list[Block]) -> str |
     sizes, steps = numbers[: buffer.rank], numbers[buffer.rank :]
     outer, inner, size = steps[d], steps[d + 1], sizes[d + 1]
     if outer is None or inner is None or size is None or sizes[d] is None or outer != inner * size:
-        return f"dimensions {d} and {d + 1} of `{name}` do not lie in memory as one"
+        needed = "their sizes must be numbers, and nothing may lie between rows"
+        return f"dimensions {d} and {d + 1} of `{name}` do not lie in memory as one: {needed}"
     every = [n for n in (*loads(kernel.body), *stores(kernel.body)) if n.buffer.name == name]
     in_blocks = sum(n == name for b in touched for n, _ in _accesses(b))
     if not only_plain_accesses(kernel.body, name) or len(every) != in_blocks:
-        return f"`{name}` is used outside of blocks"
+        return f"`{name}` is used outside of blocks; only uses in blocks, along iterators, can change"
     return None
 
 

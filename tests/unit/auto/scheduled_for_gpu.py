@@ -16,6 +16,7 @@ from weft.ir.interpret import interpret
 from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.stmt import Kernel
 from weft.lang.parse import parse_programs
+from weft.schedules.merge_axes import merged_arguments
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.lower import lower_kernel
 from weft.target.cuda.machine import gpu_for_arch
@@ -73,7 +74,7 @@ def check_case(
     made = schedule_case(case, numerics)
     for kernel in (made.schedule.kernel, lower_kernel(made.schedule.kernel, SMALL, fast=numerics == "fast")):
         outputs = [np.full_like(o, 7) for o in case.outputs]
-        interpret(kernel, [*case.inputs, *outputs])
+        interpret(kernel, merged_arguments(case.kernel, kernel, [*case.inputs, *outputs]))
         for got, want in zip(outputs, case.expected, strict=True):
             if numerics == "strict":
                 np.testing.assert_array_equal(got, want)

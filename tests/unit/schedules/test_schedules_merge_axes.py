@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import weft
-from weft.ir.errors import ScheduleError
+from weft.ir.errors import ScheduleError, ShapeError
 from weft.ir.interpret import interpret
 from weft.ir.verify import verify
 from weft.operators.schedule import OperatorSchedule
+from weft.schedules.merge_axes import merged_arguments
 
 POINTWISE = """def f(float(N,C,H,W) X, float(F,C) V, float(F) B) -> (O) {
     S(n,f,h,w) +=! X(n,c,h,w) * V(f,c)
@@ -31,7 +32,7 @@ def test_all_blocks_and_buffers_change() -> None:
     rng = np.random.default_rng(0)
     args = [rng.standard_normal(shape).astype(np.float32) for shape in SHAPES.values()]
     got, want = (np.zeros((2, 6, 4, 5), np.float32) for _ in range(2))
-    interpret(s.kernel, [*args, got])  # arrays as a caller has them
+    interpret(s.kernel, merged_arguments(original, s.kernel, [*args, got]))
     interpret(original, [*args, want])
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(s.build()(*args), want)
@@ -67,3 +68,25 @@ def test_rows_that_are_apart_in_memory() -> None:
     s = weft.schedule(weft.define("def f(float(H,W) X) -> (O) { O(h,w) = X(h,w) }"), x)
     with pytest.raises(ScheduleError, match="do not lie in memory as one"):
         s.merge_axes("O", 0)
+
+
+def test_only_merged_axes_are_taken_as_callers_have_them() -> None:
+    s = start()
+    s.merge_axes("O", 2)
+    x, v, b, o = (np.zeros(shape, np.float32) for shape in (*SHAPES.values(), (2, 6, 4, 5)))
+    with pytest.raises(ShapeError, match="argument `X` must have 3 dimensions, got 4"):
+        interpret(s.kernel, [x, v, b, o])
+    with pytest.raises(ShapeError, match="argument `V` must have 2 dimensions, got 3"):
+        interpret(s.kernel, merged_arguments(s.start, s.kernel, [x, v.reshape(2, 3, 3), b, o]))
+    with pytest.raises(ShapeError, match="argument `X` must have 3 dimensions, got 4"):
+        interpret(s.kernel, merged_arguments(s.start, s.kernel, [x.reshape(2, 3, 5, 4), v, b, o]))
+
+
+def test_the_sanitizer_gives_axes_as_callers_have_them() -> None:
+    rng = np.random.default_rng(0)
+    args = [rng.integers(-2, 3, shape).astype(np.float32) for shape in SHAPES.values()]
+    op = weft.define(POINTWISE, numerics="fast")
+    assert any(step.name == "merge_axes" for step in op.schedule(*args, target="cuda").trace)
+    report = weft.sanitize(op, *args)
+    assert report.ok, report
+    np.testing.assert_array_equal(report.outputs["O"], op(*args))
