@@ -29,10 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="files and nvcc's options; for run: --serial, --guard; for check: --html FILE, --ignore KIND; then the "
         "program's arguments behind --",
     )  # fmt: skip
+    parser.set_defaults(usage=parser.format_help)
 
 
 def main(options: argparse.Namespace) -> int:
     """Runs an action; what compiles is loaded where it is needed, since programs that are kept run without."""
+    if options.rest[:1] in (["-h"], ["--help"]):  # behind an action, which takes all options for nvcc's
+        print(options.usage())
+        return 0
     return _ACTIONS[options.action](options.rest)
 
 

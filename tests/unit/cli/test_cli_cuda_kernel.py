@@ -29,3 +29,8 @@ def test_show_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     told = capsys.readouterr().out
     assert "race: nothing orders two accesses of `s[31]`" in told
     assert "sum.cu:5  s[31 - threadIdx.x] += 1;" in told
+
+
+def test_help_behind_an_action(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cuda", "build", "--help"]) == 0
+    assert "usage: weft cuda" in capsys.readouterr().out

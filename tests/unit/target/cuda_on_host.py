@@ -6,6 +6,7 @@ run as generated. Each kernel is built by NVRTC too, so that both are sure: it c
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import re
@@ -152,7 +153,9 @@ def _temporary(buffer: Buffer, sizes: Mapping[str, Any]) -> Fenced:
 
 @functools.cache
 def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="weft-cuda-on-host-"))
+    made = Path(tempfile.mkdtemp(prefix="weft-cuda-on-host-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 @functools.cache
