@@ -224,3 +224,48 @@ int main() {
 }
 """
     assert printed(tmp_path, text, "-rdc=true", str(tmp_path / "other.cu")) == ["30 132 132"]
+
+
+PRODUCTS = r"""
+#include <cstdio>
+#include <cublasLt.h>
+int main() {
+  const int m = 5, n = 3, k = 4;
+  float *a, *b, *bias, *d, one = 1, zero = 0;
+  __nv_bfloat16 *ha, *hb, *hc;
+  cudaMalloc(&a, 400), cudaMalloc(&b, 400), cudaMalloc(&bias, 400), cudaMalloc(&d, 400);
+  cudaMalloc(&ha, 400), cudaMalloc(&hb, 400), cudaMalloc(&hc, 400);
+  for (int i = 0; i < 20; i++) a[i] = i % 7 - 3, b[i] = i % 5 - 2, bias[i] = i, ha[i] = a[i], hb[i] = b[i];
+  cublasLtHandle_t handle;
+  cublasLtMatmulDesc_t how;
+  cublasLtMatrixLayout_t la, lb, ld;
+  cublasOperation_t turned = CUBLAS_OP_T;
+  cublasLtEpilogue_t behind = CUBLASLT_EPILOGUE_RELU_BIAS;
+  cublasLtCreate(&handle), cublasLtMatmulDescCreate(&how, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasLtMatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
+  cublasLtMatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_EPILOGUE, &behind, sizeof behind);
+  cublasLtMatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+  cublasLtMatrixLayoutCreate(&la, CUDA_R_32F, k, m, k), cublasLtMatrixLayoutCreate(&lb, CUDA_R_32F, k, n, k);
+  cublasLtMatrixLayoutCreate(&ld, CUDA_R_32F, m, n, m);
+  int wrong = cublasLtMatmul(handle, how, &one, a, la, b, lb, &zero, d, ld, d, ld, nullptr, nullptr, 0, 0);
+  for (int i = 0; i < m * n; i++) {
+    float sum = bias[i % m];
+    for (int l = 0; l < k; l++) sum += a[i % m * k + l] * b[i / m * k + l];
+    wrong += d[i] != (sum > 0 ? sum : 0);
+  }
+  cublasHandle_t plain;
+  cublasCreate(&plain);
+  wrong += cublasGemmEx(plain, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, ha, CUDA_R_16BF, m, hb, CUDA_R_16BF, k, &zero, hc,
+                        CUDA_R_16BF, m, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  for (int i = 0; i < m * n; i++) {
+    float sum = 0;
+    for (int l = 0; l < k; l++) sum += a[l * m + i % m] * b[i / m * k + l];
+    wrong += (float)hc[i] != sum;
+  }
+  printf("%d wrong\n", wrong);
+}
+"""
+
+
+def test_products_by_descriptors_and_of_other_types(tmp_path: Path) -> None:
+    assert run(build(tmp_path, ("products.cu", PRODUCTS))).stdout == "0 wrong\n"

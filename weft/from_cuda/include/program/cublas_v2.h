@@ -2,6 +2,11 @@
 #pragma once
 #define CUBLAS_V2_H_  // headers of the CUDA samples ask for it
 #include "cuda_runtime_api.h"
+#include "library_types.h"
+#ifdef __CUDA__  // programs count on it
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#endif
 
 typedef struct cublasContext *cublasHandle_t;
 typedef enum {
@@ -12,6 +17,12 @@ typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 } cublasOperati
 typedef enum { CUBLAS_FILL_MODE_LOWER = 0, CUBLAS_FILL_MODE_UPPER = 1 } cublasFillMode_t;
 typedef enum { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 } cublasPointerMode_t;
 typedef enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_TENSOR_OP_MATH = 1, CUBLAS_PEDANTIC_MATH = 2, CUBLAS_TF32_TENSOR_OP_MATH = 3 } cublasMath_t;
+typedef enum {
+  CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_PEDANTIC = 69, CUBLAS_COMPUTE_64F = 70,
+  CUBLAS_COMPUTE_32I = 72, CUBLAS_COMPUTE_32F_FAST_16F = 74, CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+  CUBLAS_COMPUTE_32F_FAST_TF32 = 77
+} cublasComputeType_t;
+typedef enum { CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_DFALT = -1, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 } cublasGemmAlgo_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +66,17 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int bytes, const void *fro
 WEFT_BLAS(S, float)
 WEFT_BLAS(D, double)
 #undef WEFT_BLAS
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes);
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+                            const void *alpha, const void *a, cudaDataType a_type, int lda, const void *b,
+                            cudaDataType b_type, int ldb, const void *beta, void *c, cudaDataType c_type, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m,
+                                          int n, int k, const void *alpha, const void *a, cudaDataType a_type, int lda,
+                                          long long stride_a, const void *b, cudaDataType b_type, int ldb,
+                                          long long stride_b, const void *beta, void *c, cudaDataType c_type, int ldc,
+                                          long long stride_c, int count, cublasComputeType_t compute,
+                                          cublasGemmAlgo_t algorithm);
 cublasStatus_t cublasIsamax(cublasHandle_t, int n, const float *x, int incx, int *result);
 cublasStatus_t cublasIdamax(cublasHandle_t, int n, const double *x, int incx, int *result);
 #ifdef __cplusplus

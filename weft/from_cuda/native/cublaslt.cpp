@@ -1,0 +1,222 @@
+// Products of matrices of several types, with what cuBLASLt puts behind them: computed in float.
+#include "cublasLt.h"
+#include "weft_cuda.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cublasLtContext { char unused; };
+struct cublasLtMatmulPreferenceOpaque_t { char unused; };
+struct cublasLtMatmulDescOpaque_t {
+  cudaDataType_t scale;
+  int32_t turned[2];  // whether the left and the right matrix are transposed
+  int32_t epilogue, bias_type;
+  const void *bias;
+  void *aux;
+  int64_t aux_ld;
+};
+struct cublasLtMatrixLayoutOpaque_t {
+  int32_t type, order;
+  uint64_t rows, columns;
+  int64_t ld;
+  int32_t count;
+  int64_t step;
+};
+
+namespace {
+bool is_known(int type) { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
+
+float load(const void *from, int type, int64_t at) {
+  if (type == CUDA_R_32F) return ((const float *)from)[at];
+  if (type == CUDA_R_16F) return (float)((const _Float16 *)from)[at];
+  uint32_t bits = (uint32_t)((const uint16_t *)from)[at] << 16;
+  float value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+
+void store(void *to, int type, int64_t at, float value) {
+  if (type == CUDA_R_32F) ((float *)to)[at] = value;
+  else if (type == CUDA_R_16F) ((_Float16 *)to)[at] = (_Float16)value;
+  else {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    ((uint16_t *)to)[at] = value != value ? 0x7fff : (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+  }
+}
+
+struct matrix {
+  const void *data;
+  int type;
+  int64_t rows, columns, ld;
+};
+
+// The matrix as floats, its columns side by side; to be freed.
+float *as_floats(const matrix &m) {
+  float *made = (float *)malloc((size_t)(m.rows * m.columns) * 4 + 4);
+  for (int64_t j = 0; made && j < m.columns; ++j)
+    for (int64_t i = 0; i < m.rows; ++i) made[j * m.rows + i] = load(m.data, m.type, j * m.ld + i);
+  return made;
+}
+
+const float root = 0.7978845608028654f;  // of 2 / pi
+float gelu(float x) { return 0.5f * x * (1 + tanhf(root * (x + 0.044715f * x * x * x))); }
+float gelu_slope(float x) {
+  float t = tanhf(root * (x + 0.044715f * x * x * x));
+  return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * root * (1 + 3 * 0.044715f * x * x);
+}
+
+float behind(const cublasLtMatmulDescOpaque_t *how, int type, int64_t i, int64_t j, float value) {
+  int steps = how->epilogue;
+  if (steps == CUBLASLT_EPILOGUE_DGELU) return value * gelu_slope(load(how->aux, type, j * how->aux_ld + i));
+  if (steps & CUBLASLT_EPILOGUE_BIAS) value += load(how->bias, how->bias_type < 0 ? type : how->bias_type, i);
+  if (steps & 128) store(how->aux, type, j * how->aux_ld + i, value);
+  if (steps & CUBLASLT_EPILOGUE_RELU) return value > 0 ? value : 0;
+  return steps & CUBLASLT_EPILOGUE_GELU ? gelu(value) : value;
+}
+
+cublasStatus_t multiply(const cublasLtMatmulDescOpaque_t *how, int k, float alpha, const matrix &a, const matrix &b, float beta,
+                        const matrix &c, void *d, const matrix &shape) {
+  float *left = as_floats(a), *right = as_floats(b);
+  float *sums = (float *)malloc((size_t)(shape.rows * shape.columns) * 4 + 4);
+  cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
+  if (left && right && sums) {
+    for (int64_t j = 0; j < shape.columns; ++j)
+      for (int64_t i = 0; i < shape.rows; ++i)
+        sums[j * shape.rows + i] = beta == 0 ? 0 : load(c.data, c.type, j * c.ld + i);
+    status = cublasSgemm(nullptr, how->turned[0] ? CUBLAS_OP_T : CUBLAS_OP_N, how->turned[1] ? CUBLAS_OP_T : CUBLAS_OP_N,
+                         (int)shape.rows, (int)shape.columns, k, &alpha, left, (int)a.rows, right, (int)b.rows, &beta, sums,
+                         (int)shape.rows);
+    for (int64_t j = 0; j < shape.columns; ++j)
+      for (int64_t i = 0; i < shape.rows; ++i)
+        store(d, shape.type, j * shape.ld + i, behind(how, shape.type, i, j, sums[j * shape.rows + i]));
+  }
+  free(left), free(right), free(sums);
+  return status;
+}
+
+matrix part(const void *data, cublasLtMatrixLayout_t layout, int64_t number) {
+  int64_t bytes = layout->type == CUDA_R_32F ? 4 : 2;
+  return matrix{(const char *)data + number * layout->step * bytes, layout->type, (int64_t)layout->rows,
+                (int64_t)layout->columns, layout->ld};
+}
+
+bool is_supported(const cublasLtMatmulDescOpaque_t *how, cublasLtMatrixLayout_t layout) {
+  int steps = how->epilogue;
+  bool is_one = steps == CUBLASLT_EPILOGUE_DEFAULT || steps == CUBLASLT_EPILOGUE_RELU || steps == CUBLASLT_EPILOGUE_BIAS ||
+                steps == CUBLASLT_EPILOGUE_RELU_BIAS || steps == CUBLASLT_EPILOGUE_GELU ||
+                steps == CUBLASLT_EPILOGUE_GELU_BIAS || steps == CUBLASLT_EPILOGUE_GELU_AUX ||
+                steps == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || steps == CUBLASLT_EPILOGUE_DGELU;
+  return is_one && is_known(layout->type) && layout->order == CUBLASLT_ORDER_COL;
+}
+
+cublasStatus_t set_field(void *field, size_t size, const void *value, size_t bytes) {
+  if (bytes > size) return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(field, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+}  // namespace
+
+extern "C" {
+#define WEFT_MAKE(type, ...) \
+  *made = (type)calloc(1, sizeof(**made)); \
+  if (!*made) return CUBLAS_STATUS_ALLOC_FAILED; \
+  **made = __VA_ARGS__; \
+  return CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *made) { WEFT_MAKE(cublasLtHandle_t, {0}) }
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *made, cublasComputeType_t, cudaDataType_t scale) {
+  WEFT_MAKE(cublasLtMatmulDesc_t, {scale, {0, 0}, CUBLASLT_EPILOGUE_DEFAULT, -1, nullptr, nullptr, 0})
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *made, cudaDataType type, uint64_t rows, uint64_t columns,
+                                          int64_t ld) {
+  WEFT_MAKE(cublasLtMatrixLayout_t, {type, CUBLASLT_ORDER_COL, rows, columns, ld, 1, 0})
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *made) {
+  WEFT_MAKE(cublasLtMatmulPreference_t, {0})
+}
+#undef WEFT_MAKE
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return free(handle), CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t one) { return free(one), CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t one) { return free(one), CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t one) { return free(one), CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                                                    const void *, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t which,
+                                              const void *value, size_t bytes) {
+  switch (which) {
+    case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE: return CUBLAS_STATUS_SUCCESS;
+    case CUBLASLT_MATMUL_DESC_SCALE_TYPE: return set_field(&to->scale, 4, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSA: return set_field(to->turned, 4, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return set_field(to->turned + 1, 4, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set_field(&to->epilogue, 4, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set_field(&to->bias, 8, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return set_field(&to->bias_type, 4, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return set_field(&to->aux, 8, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set_field(&to->aux_ld, 8, value, bytes);
+    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t which,
+                                                const void *value, size_t bytes) {
+  switch (which) {
+    case CUBLASLT_MATRIX_LAYOUT_TYPE: return set_field(&to->type, 4, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_ORDER: return set_field(&to->order, 4, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_ROWS: return set_field(&to->rows, 8, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_COLS: return set_field(&to->columns, 8, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_LD: return set_field(&to->ld, 8, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: return set_field(&to->count, 4, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET: return set_field(&to->step, 8, value, bytes);
+    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t, int asked,
+                                              cublasLtMatmulHeuristicResult_t *results, int *found) {
+  *found = asked > 0 && is_supported(how, a) && is_supported(how, b) && is_supported(how, c) && is_supported(how, d);
+  if (*found) results[0] = cublasLtMatmulHeuristicResult_t{};
+  return *found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
+                              const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t) {
+  bool is_possible = is_supported(how, a_layout) && is_supported(how, b_layout) && is_supported(how, c_layout);
+  if (!is_possible || !is_supported(how, d_layout) || !is_known(how->scale)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  int k = (int)(how->turned[0] ? a_layout->rows : a_layout->columns);
+  for (int64_t number = 0; number < d_layout->count; ++number) {
+    matrix to = part(d, d_layout, number);
+    cublasStatus_t status = multiply(how, k, load(alpha, how->scale, 0), part(a, a_layout, number), part(b, b_layout, number),
+                                     load(beta, how->scale, 0), part(c, c_layout, number), (void *)to.data, to);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+                                          const void *alpha, const void *a, cudaDataType a_type, int lda, long long stride_a,
+                                          const void *b, cudaDataType b_type, int ldb, long long stride_b, const void *beta,
+                                          void *c, cudaDataType c_type, int ldc, long long stride_c, int count,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t) {
+  if (compute == CUBLAS_COMPUTE_64F && a_type == CUDA_R_64F && b_type == CUDA_R_64F && c_type == CUDA_R_64F)
+    return cublasDgemmStridedBatched(handle, ta, tb, m, n, k, (const double *)alpha, (const double *)a, lda, stride_a,
+                                     (const double *)b, ldb, stride_b, (const double *)beta, (double *)c, ldc, stride_c, count);
+  cublasLtMatmulDescOpaque_t how = {compute == CUBLAS_COMPUTE_16F ? CUDA_R_16F : CUDA_R_32F, {ta, tb},
+                                    CUBLASLT_EPILOGUE_DEFAULT, -1, nullptr, nullptr, 0};
+  cublasLtMatrixLayoutOpaque_t left = {a_type, 0, (uint64_t)(ta ? k : m), (uint64_t)(ta ? m : k), lda, count, stride_a};
+  cublasLtMatrixLayoutOpaque_t right = {b_type, 0, (uint64_t)(tb ? n : k), (uint64_t)(tb ? k : n), ldb, count, stride_b};
+  cublasLtMatrixLayoutOpaque_t result = {c_type, 0, (uint64_t)m, (uint64_t)n, ldc, count, stride_c};
+  return cublasLtMatmul(nullptr, &how, alpha, a, &left, b, &right, beta, c, &result, c, &result, nullptr, nullptr, 0, nullptr);
+}
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+                            const void *alpha, const void *a, cudaDataType a_type, int lda, const void *b,
+                            cudaDataType b_type, int ldb, const void *beta, void *c, cudaDataType c_type, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
+  return cublasGemmStridedBatchedEx(handle, ta, tb, m, n, k, alpha, a, a_type, lda, 0, b, b_type, ldb, 0, beta, c, c_type,
+                                    ldc, 0, 1, compute, algorithm);
+}
+}
