@@ -255,8 +255,8 @@ int main() {
   }
   cublasHandle_t plain;
   cublasCreate(&plain);
-  wrong += cublasGemmEx(plain, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, ha, CUDA_R_16BF, m, hb, CUDA_R_16BF, k, &zero, hc,
-                        CUDA_R_16BF, m, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  wrong += cublasGemmEx(plain, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, ha, CUDA_R_16BF, m, hb, CUDA_R_16BF, k, &zero,
+                        hc, CUDA_R_16BF, m, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
   for (int i = 0; i < m * n; i++) {
     float sum = 0;
     for (int l = 0; l < k; l++) sum += a[l * m + i % m] * b[i / m * k + l];
