@@ -83,7 +83,10 @@ def _choice(n: Node) -> tuple[Node, Expr] | None:
         return (n.then, n.condition) if n.otherwise is None else None
     if not isinstance(n, Select):
         return None
-    return (n.otherwise, _denied(n.condition)) if isinstance(n.then, Const) else (n.then, n.condition)
+    if not isinstance(n.then, Const):
+        return n.then, n.condition
+    needs = _denied(n.condition)
+    return None if needs is None else (n.otherwise, needs)
 
 
 def _is_in_registers(nest: For) -> bool:
@@ -94,11 +97,12 @@ def _is_in_registers(nest: For) -> bool:
     return own and not any(isinstance(n, (Barrier, Evaluate, Tensorized)) for n in nodes)
 
 
-def _denied(condition: Expr) -> Expr:
-    """What holds where ``condition`` does not, as far as that is comparisons all of which hold."""
+def _denied(condition: Expr) -> Expr | None:
+    """What holds where ``condition`` does not, if that is comparisons all of which hold."""
     if isinstance(condition, Binary) and condition.op == "||":
-        return Binary("&&", _denied(condition.left), _denied(condition.right))
-    return replace(condition, op=NEGATED[condition.op]) if isinstance(condition, Compare) else condition
+        left, right = _denied(condition.left), _denied(condition.right)
+        return None if left is None or right is None else Binary("&&", left, right)
+    return replace(condition, op=NEGATED[condition.op]) if isinstance(condition, Compare) else None
 
 
 def _for_all(test: Expr, inner: Mapping[str, Interval | None], changing: frozenset[str]) -> Expr | None:
