@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.rodinia.build import SECONDS, Workshop
 from bench.rodinia.inputs import write_inputs
 from bench.rodinia.programs import PROGRAMS, Program
-from weft.from_cuda.check_program import read_findings
+from weft.from_cuda.check_program import read_findings, watching
 from weft.from_cuda.program import build_program
 from weft.ir.errors import Error
 from weft.sanitizer.findings import Finding
@@ -31,14 +31,14 @@ def check(shop: Workshop, program: Program, limit: float) -> tuple[list[Finding]
     folder.mkdir(parents=True, exist_ok=True)
     found = folder / "findings"
     found.unlink(missing_ok=True)
-    environment = {**os.environ, "WEFT_CUDA_CHECK": str(found), "WEFT_CUDA_SERIAL": "1"}
+    environment = {**os.environ, **watching(found)}
     arguments = [a.replace("../../data", str(shop.work / "data")) for a in program.cuda.arguments]
     start = time.perf_counter()
     with (folder / "stdout").open("w") as output:
         subprocess.run([str(options.output), *arguments], cwd=folder, env=environment, timeout=limit,
                        stdout=output, stderr=output, check=False)  # fmt: skip
     seconds = time.perf_counter() - start
-    return read_findings(found.read_text().splitlines() if found.exists() else [], options.output), seconds
+    return read_findings(found, options.output), seconds
 
 
 def main() -> int:

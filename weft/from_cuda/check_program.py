@@ -55,21 +55,26 @@ def run_watched(program: Path, arguments: Sequence[str], environment: Mapping[st
     """The exit code of a program that was built to be watched, and what was found."""
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
         found = Path(folder) / "findings"
-        watched = {**environment, "WEFT_CUDA_CHECK": str(found), "WEFT_CUDA_SERIAL": "1"}
+        watched = {**environment, **watching(found)}
         code = subprocess.run([str(program), *arguments], env=watched, check=False).returncode
-        lines = found.read_text(errors="replace").splitlines() if found.exists() else []
-    findings = read_findings(lines, program)
+        findings = read_findings(found, program)
     if code < 0:
         what = f"the program was ended by signal {-code}"
         findings.append(Finding("crash", what, (), help="`weft cuda run --serial` under gdb shows where"))
     return code, findings
 
 
-def read_findings(lines: Sequence[str], program: Path, sources: Mapping[str, Source] | None = None) -> list[Finding]:
+def watching(found: Path) -> dict[str, str]:
+    """The environment in which a program that was built to be watched writes down in ``found`` what it finds."""
+    return {"WEFT_CUDA_CHECK": str(found), "WEFT_CUDA_SERIAL": "1"}
+
+
+def read_findings(found: Path, program: Path, sources: Mapping[str, Source] | None = None) -> list[Finding]:
     """The findings that ``program`` wrote down, one a line; at the end come numbers of how many are like one.
 
     ``sources`` are texts, by the names of files that are not there any more.
     """
+    lines = found.read_text(errors="replace").splitlines() if found.exists() else []
     rows = [json.loads(line) for line in lines]
     places = _host_places({a for row in rows for p in row.get("parties", ()) for a in p.get("stack", ())}, program)
     findings = [_finding(row, places, sources or {}) for row in rows if "kind" in row]

@@ -38,7 +38,7 @@ define void @weft_set_threads(i64 %n) {
 
 def library_key() -> str:
     """What tells this library from any other."""
-    sources = sorted([*NATIVE.glob("*"), *INCLUDE[0].glob("*.h")])
+    sources = sorted([*NATIVE.glob("*"), *(p for folder in INCLUDE for p in folder.glob("*.h"))])
     return cache_key("cuda runtime", *clang_command(), *(p.read_text() for p in sources), *_FLAGS)
 
 

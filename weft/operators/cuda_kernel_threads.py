@@ -7,12 +7,12 @@ import ctypes
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from weft.from_cuda.check_program import read_findings
+from weft.from_cuda.check_program import read_findings, watching
 from weft.from_cuda.launch import Dim3
 from weft.from_cuda.nvcc_options import read_options
 from weft.from_cuda.program import build_program
@@ -60,15 +60,14 @@ class ThreadKernel:
         before = [ctypes.string_at(low, high - low) for low, high in extents]
         with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
             program, found = Path(folder) / "kernel.so", Path(folder) / "findings"
-            with _environment(WEFT_CUDA_CHECK=str(found), WEFT_CUDA_SERIAL="1"):
+            with _environment(watching(found)):
                 library = _load(self._build(watched=True), program)
             for low, high in extents:
                 library.cudaHostRegister(ctypes.c_void_p(low), ctypes.c_size_t(high - low), 0)
             _launch(library, self.name, raw, grid, block, shared, {k: v.copy() for k, v in symbols.items()})
             for (low, _), values in zip(extents, before):
                 ctypes.memmove(low, values, len(values))
-            lines = found.read_text(errors="replace").splitlines() if found.exists() else []
-            findings = read_findings(lines, program, {f"{Path(self.source.name).stem}.cu": self.source})
+            findings = read_findings(found, program, {f"{Path(self.source.name).stem}.cu": self.source})
         return Report(self.name, math.prod(grid) * math.prod(block), findings)
 
     def _build(self, *, watched: bool) -> bytes:
@@ -101,7 +100,7 @@ def _load(code: bytes, path: Path) -> Any:
 
 
 @contextmanager
-def _environment(**values: str) -> Iterator[None]:
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
     """What a library reads of the environment when it is loaded."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)

@@ -1,5 +1,7 @@
 // Products of matrices of several types, with what cuBLASLt puts behind them: computed in float.
 #include "cublasLt.h"
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
 #include "weft_cuda.h"
 #include <math.h>
 #include <stdlib.h>
@@ -28,21 +30,13 @@ bool is_known(int type) { return type == CUDA_R_32F || type == CUDA_R_16F || typ
 
 float load(const void *from, int type, int64_t at) {
   if (type == CUDA_R_32F) return ((const float *)from)[at];
-  if (type == CUDA_R_16F) return (float)((const _Float16 *)from)[at];
-  uint32_t bits = (uint32_t)((const uint16_t *)from)[at] << 16;
-  float value;
-  memcpy(&value, &bits, 4);
-  return value;
+  return type == CUDA_R_16F ? (float)((const __half *)from)[at] : (float)((const __nv_bfloat16 *)from)[at];
 }
 
 void store(void *to, int type, int64_t at, float value) {
   if (type == CUDA_R_32F) ((float *)to)[at] = value;
-  else if (type == CUDA_R_16F) ((_Float16 *)to)[at] = (_Float16)value;
-  else {
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    ((uint16_t *)to)[at] = value != value ? 0x7fff : (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-  }
+  else if (type == CUDA_R_16F) ((__half *)to)[at] = __half(value);
+  else ((__nv_bfloat16 *)to)[at] = __nv_bfloat16(value);
 }
 
 struct matrix {

@@ -1,7 +1,7 @@
 """``while`` loops that count, as loops that are known to.
 
-``while v < n { A(v); v = v + 128 }`` becomes ``for i in 0:(n - v + 127) // 128 { A(v + i * 128) }; v = ...``, an
-induction variable in closed form: subscripts are sums of loop variables then.
+``while v < n { A(v); v = v + 128 }`` becomes ``for i in 0:(n - v + 127) // 128 { A(v); v = v + 128 }``, whose variable
+`close_inductions` then writes out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from weft.ir.expr import Binary, Compare, Expr, Var, idx
 from weft.ir.nesting import sequence
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Assign, For, Seq, Stmt, While
-from weft.ir.visit import free_vars, fresh_name, map_statements, substitute, used_names
+from weft.ir.visit import free_vars, fresh_name, map_statements, used_names
 from weft.passes.analysis.conditions import is_pure
 from weft.passes.analysis.thread_teams import jumps_out
 
@@ -37,18 +37,17 @@ def _counted(loop: While, taken: set[str]) -> Stmt | None:
     *parts, last = loop.body.body
     if not isinstance(last, Assign) or last.var.dtype != dt.index:
         return None
-    body, var = sequence(parts), last.var
+    var, others = last.var, assigned_names(sequence(parts))
     step = linear_form(last.value - var)
     distance = _distance(loop.condition, var)
-    if step.terms or step.constant <= 0 or distance is None or var.name in assigned_names(body):
+    if step.terms or step.constant <= 0 or distance is None or var.name in others:
         return None
-    if not is_pure(distance, assigned_names(body)):
+    if not is_pure(distance, others):
         return None
     by = idx(step.constant)
     trips = simplify(Binary("//", distance + by - idx(1), by))
     count = Var(fresh_name(f"{var.name}_step", taken))
-    counted = For(count, idx(0), trips, "serial", substitute(body, {var: var + count * by}), span=loop.span)
-    return sequence((counted, Assign(var, var + Binary("max", trips, idx(0)) * by, span=last.span)))
+    return For(count, idx(0), trips, "serial", loop.body, span=loop.span)
 
 
 def _distance(condition: Expr, var: Var) -> Expr | None:

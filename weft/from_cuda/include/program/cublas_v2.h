@@ -3,7 +3,7 @@
 #define CUBLAS_V2_H_  // headers of the CUDA samples ask for it
 #include "cuda_runtime_api.h"
 #include "library_types.h"
-#ifdef __CUDA__  // programs count on it
+#ifdef __cplusplus  // programs count on it
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
 #endif
