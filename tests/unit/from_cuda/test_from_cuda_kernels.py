@@ -76,3 +76,23 @@ def test_active_lanes_where_threads_have_parted_are_refused() -> None:
     source = "__global__ void k(unsigned *m) { if (m[threadIdx.x] == 0) m[threadIdx.x] = __activemask(); }"
     with pytest.raises(weft.Error, match="an `if` that threads may decide differently"):
         weft.cuda.kernel(source, "k")((1,), (32,), (np.zeros(32, np.uint32),))
+
+
+def test_one_thread_of_each_block_takes_a_lock() -> None:
+    """The atomic's result, known before it, was written as that number."""
+    source = """__global__ void k(const int *x, double *total, int *lock) {
+      __shared__ double s;
+      if (threadIdx.x == 0) s = 0;
+      __syncthreads();
+      atomicAdd(&s, (double)x[blockIdx.x * blockDim.x + threadIdx.x]);
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        while (atomicCAS(lock, 0, 1) != 0);
+        *total += s;
+        __threadfence();
+        atomicExch(lock, 0);
+      }
+    }"""
+    total, lock = np.zeros(1), np.zeros(1, np.int32)
+    weft.cuda.kernel(source, "k")((4,), (32,), (np.arange(128, dtype=np.int32), total, lock))
+    assert (total[0], lock[0]) == (8128, 0)

@@ -61,6 +61,30 @@ def test_assertions_end_a_launch(capfd: pytest.CaptureFixture[str]) -> None:
     assert "block: [0,0,0], thread: [3,0,0] Assertion `n < 5` failed." in capfd.readouterr().err
 
 
+AGGREGATED = """
+#include <cooperative_groups.h>
+__device__ int next(int *count) {
+  auto together = cooperative_groups::coalesced_threads();
+  int first;  // set by one lane only: the others' goes into the shuffle all the same
+  if (together.thread_rank() == 0) first = atomicAdd(count, together.size());
+  return together.shfl(first, 0) + together.thread_rank();
+}
+__device__ int ends(int n) { return n < 3 ? n : ends(n - 3); }
+__global__ void k(int *to, int *count, const int *from) {
+  if (ends(from[threadIdx.x]) == 0) to[next(count)] = from[threadIdx.x];
+}
+"""
+
+
+def test_a_value_that_one_lane_sets_goes_into_a_shuffle() -> None:
+    """Clang took the test which lane sets it for one that always holds."""
+    given = np.arange(64, dtype=np.int32) * 5 % 64
+    to, count = np.full(64, -1, np.int32), np.zeros(1, np.int32)
+    weft.cuda.kernel(AGGREGATED, "k")((1,), (64,), (to, count, given))
+    assert count[0] == 22
+    assert sorted(to[:22].tolist()) == list(range(0, 64, 3))
+
+
 def _depth(n: int) -> int:
     return 1 if n <= 1 else _depth(n // 2) + _depth(n // 3)
 

@@ -71,7 +71,8 @@ class Unroller:
                 return replace(s, lo=lo, hi=hi, body=self.visit(s.body, lasting)[0]), lasting
             case If():
                 return self.branch(s, constants)
-        return (simplify(substitute(s, constants)) if constants else s), _lasting(constants, s)
+        lasting = _lasting(constants, s)
+        return (simplify(substitute(s, lasting)) if lasting else s), lasting
 
     def sequence(self, s: Seq, constants: Known) -> tuple[Stmt, Known]:
         done: list[Stmt] = []
