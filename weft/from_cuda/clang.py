@@ -74,8 +74,8 @@ def _version(path: str) -> int:
 @functools.cache
 def host_headers() -> tuple[str, ...]:
     """Headers of ours that only whole programs use, such as Thrust's."""
-    programs = INCLUDE / "program"
-    found = (path.relative_to(programs) for path in programs.rglob("*") if path.is_file())
+    folders = [INCLUDE / "program", INCLUDE / "helpers"]
+    found = (path.relative_to(folder) for folder in folders for path in folder.rglob("*") if path.is_file())
     return tuple(str(name) for name in found if not (INCLUDE / "device" / name).exists())
 
 

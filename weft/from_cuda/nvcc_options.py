@@ -32,8 +32,8 @@ _RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", 
 _TO_HOST = frozenset({"-Xcompiler", "--compiler-options"})
 #: CUDA's libraries: what programs need of them is in the runtime library.
 _OWN_LIBRARIES = frozenset({
-    "cudart", "cudart_static", "cuda", "cublas", "cublasLt", "curand", "cufft", "cudadevrt", "nvToolsExt", "cutil",
-    "cutil_x86_64",
+    "cudart", "cudart_static", "cuda", "cublas", "cublasLt", "curand", "cufft", "cusparse", "cudadevrt", "nvToolsExt",
+    "cutil", "cutil_x86_64",
 })  # fmt: skip
 
 

@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from weft.from_cuda.clang import find_clang
-from weft.ir.errors import LanguageError, TargetError
+from weft.ir.errors import LanguageError, TargetError, UnsupportedError
 
 #: Headers of ours for whole programs, and those that kernels are read with as well.
 INCLUDE = tuple(Path(__file__).parent / "include" / name for name in ("program", "both"))
-INCLUDE_FLAGS = tuple(f"-I{folder}" for folder in INCLUDE)
+#: The CUDA samples' helper headers come last: a program that brings NVIDIA's own is compiled with those.
+INCLUDE_FLAGS = (*(f"-I{folder}" for folder in INCLUDE), "-idirafter", str(INCLUDE[0].parent / "helpers"))
 NATIVE = Path(__file__).parent / "native"
 
 
@@ -89,9 +90,34 @@ def run_tool(command: Sequence[str], *, echo: bool = True) -> str:
         if echo and done.stderr:
             print(done.stderr, end="")
         return done.stdout
+    _refuse_libraries(done.stderr)
     if re.search(r"\berror: ", done.stderr):
         raise LanguageError(_first_error(done.stderr), why=done.stderr.strip())
     raise TargetError(f"`{Path(command[0]).name}` failed", why=done.stderr.strip() or f"exit code {done.returncode}")
+
+
+#: Libraries of NVIDIA's that there is nothing of, by how their headers begin.
+_ABSENT = {
+    "cudnn": "cuDNN", "cusolver": "cuSOLVER", "cutensor": "cuTENSOR", "npp": "NPP", "nvjpeg": "nvJPEG", "nccl": "NCCL",
+    "nvrtc": "NVRTC", "nvJitLink": "nvJitLink", "nvml": "NVML", "cusparseLt": "cuSPARSELt", "cublasXt": "cuBLASXt",
+    "cufftXt": "cuFFT's extensions", "cutlass/": "CUTLASS", "cute/": "CuTe", "nvscibuf": "NvSci", "optix": "OptiX",
+}  # fmt: skip
+_NO_HEADER = re.compile(
+    r"^(.*?):(\d+):.*error: '?([\w./-]+?)'?(?: file not found|: No such file or directory)$", re.MULTILINE
+)
+
+
+def _refuse_libraries(messages: str) -> None:
+    """Raises where a compiler did not find a header of a library that is known and not there."""
+    for file, line, header in _NO_HEADER.findall(messages):
+        library = next((name for begin, name in _ABSENT.items() if header.startswith(begin)), None)
+        if library is not None:
+            raise UnsupportedError(
+                f"{library} is not there",
+                why=f"{file}:{line} includes `{header}`",
+                help="of NVIDIA's libraries there are cuBLAS, cuFFT, cuRAND, cuSPARSE, Thrust and CUB, as far as "
+                "docs/cuda.md tells",
+            )
 
 
 def run_tools(*commands: Sequence[str]) -> None:

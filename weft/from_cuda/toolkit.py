@@ -13,7 +13,7 @@ from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import INCLUDE, run_tool
 
 #: Libraries that makefiles name; all that there is, is in the first.
-_LIBRARIES = ("cudart", "cudart_static", "cuda", "cudadevrt", "cublas", "cublasLt", "curand", "cufft")
+_LIBRARIES = ("cudart", "cudart_static", "cuda", "cudadevrt", "cublas", "cublasLt", "curand", "cufft", "cusparse")
 
 
 def write_toolkit(folder: Path) -> Path:

@@ -144,6 +144,12 @@ def test_syntax_errors_are_clangs_with_file_and_line(tmp_path: Path) -> None:
         build(tmp_path, ("wrong.cu", "\n__global__ void k(int *x) { x[0] = y; }\nint main() {}\n"))
 
 
+def test_libraries_that_are_not_there_are_named(tmp_path: Path) -> None:
+    for name in ("solver.cu", "solver.cpp"):  # clang and the system's compiler say it differently
+        with pytest.raises(UnsupportedError, match=rf"(?s)cuSOLVER is not there.*{name}:2 includes `cusolverDn\.h`"):
+            build(tmp_path, (name, "\n#include <cusolverDn.h>\nint main() {}\n"))
+
+
 def test_instructions_of_a_gpu_are_refused() -> None:
     text = 'define ptx_kernel void @k(ptr %0) {\n  call void asm sideeffect "bar.sync 0;", ""()\n  ret void\n}\n'
     with pytest.raises(UnsupportedError, match=r"`k` contains the PTX `bar.sync 0;`"):

@@ -50,3 +50,14 @@ def test_kernels_of_an_extension_run_as_whole_grids() -> None:
 def test_functions_are_bound_as_torch_binds_them() -> None:
     assert 'm.def("f", torch::wrap_pybind_function(f), R"(f)");' in module._bindings(["f"])
     assert 'R"(what it does)"' in module._bindings({"f": "what it does"})
+
+
+def test_folders_of_a_process_are_gone_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_exit: list[tuple[object, ...]] = []
+    monkeypatch.setattr(module.atexit, "register", lambda *call, **_: at_exit.append(call))
+    folder = module._folder_until_exit()
+    (folder / "1.so").touch()
+    ((remove, *arguments),) = at_exit
+    assert callable(remove)
+    remove(*arguments)
+    assert not folder.exists()

@@ -6,9 +6,11 @@ tensors of either kind: those with GPU tensors go to torch's own build.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import importlib.util
+import shutil
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,7 +124,7 @@ def _build(name: str, texts: Mapping[str, str], flags: Sequence[str], link: Sequ
     options = _options(name, flags, link)
     key = cache_key("cuda extension", torch().__version__, *options.compile, *options.link, *texts.values())
     kept = default_store().directory
-    folder = (Path(tempfile.mkdtemp(prefix="weft-cuda-")) if kept is None else kept / "extensions") / key
+    folder = (_folder_until_exit() if kept is None else kept / "extensions") / key
     folder.mkdir(parents=True, exist_ok=True)
     options.files = [folder / file for file in texts]
     options.output = folder / f"{name}.so"
@@ -140,6 +142,12 @@ def _build(name: str, texts: Mapping[str, str], flags: Sequence[str], link: Sequ
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _folder_until_exit() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="weft-cuda-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _options(name: str, flags: Sequence[str], link: Sequence[str]) -> BuildOptions:
@@ -165,7 +173,7 @@ def _serve(library: Path, options: BuildOptions) -> None:
     # Kernels are read without torch's headers, which take a minute and which they rarely use.
     torchs = {f"-I{folder}" for folder in cpp_extension().include_paths()}
     units = {unit: (file, [f for f in flags if f not in torchs]) for unit, (file, flags) in options.units.items()}
-    server = Server(units, Path(tempfile.mkdtemp(prefix="weft-cuda-")))
+    server = Server(units, _folder_until_exit())
     last: list[ctypes.Array[ctypes.c_char]] = []
 
     def answer(question: bytes) -> int:
