@@ -2,7 +2,8 @@
 
 --seed 1 --count 20000 --seconds 3600    programs 1, 2, 3 ... until either limit
 --kind barriers                          barriers, forks (thread loops one after another), schedules (random ones,
-                                         of random programs), auto (automatic ones)
+                                         of random programs), auto (automatic ones); products, convolutions,
+                                         attentions: these against float64, on the GPU
 --jobs 8                                 as many processes side by side
 --failures DIR                           one text for each fault: what happened, and the program
 --cuda                                   also written as CUDA C++ and built by NVRTC
@@ -28,7 +29,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 #: Programs a process checks before another takes over, and seconds after which one program is hung.
 BATCH, PATIENCE = 400, 60
-KINDS = ("barriers", "forks", "schedules", "auto")
+MATRIX_WORK = ("products", "convolutions", "attentions")
+KINDS = ("barriers", "forks", "schedules", "auto", *MATRIX_WORK)
 
 
 def main() -> int:
@@ -105,6 +107,10 @@ def checker(kind: str) -> Callable[[int, Any], str]:
         from check_gpu_program import check_fork_join_program, check_gpu_program
 
         return check_gpu_program if kind == "barriers" else check_fork_join_program
+    if kind in MATRIX_WORK:
+        from check_matrix_program import DRAWN, check_matrix_program
+
+        return lambda seed, places: check_matrix_program(DRAWN[kind](seed), places)
     from check_gpu_schedule import check_automatic_schedule, check_random_schedule
 
     return check_random_schedule if kind == "schedules" else check_automatic_schedule
@@ -126,6 +132,10 @@ def writer(kind: str) -> Callable[[int], str]:
         from weft.ir.printer import print_kernel
 
         return lambda seed: print_kernel(random_gpu_kernel(seed))
+    if kind in MATRIX_WORK:
+        from check_matrix_program import DRAWN
+
+        return lambda seed: DRAWN[kind](seed).text
     from check_gpu_schedule import automatic_text, schedule_text
 
     return schedule_text if kind == "schedules" else automatic_text

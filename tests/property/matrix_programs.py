@@ -1,0 +1,214 @@
+"""Random matrix work, as the text of a definition with arguments and what float64 gives: products and attentions.
+
+Sizes, layouts, types, batches, formulas of sums and of scores are drawn, masks written in several ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import weft
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class MatrixProgram:
+    """Results may differ from those ``wanted`` by ``tolerance`` times their norm."""
+
+    text: str
+    numerics: str
+    arguments: Sequence[Array]
+    wanted: Sequence[Array]
+    tolerance: float
+
+
+#: Types of operands: how they are widened, the type of sums and of results, and how far off these may be.
+TYPES = {
+    "bfloat16": ("{}", "", "bfloat16", 6e-3),
+    "float16": ("float32({})", "", "float16", 2e-3),
+    "float8_e4m3fn": ("float32({})", "", "float32", 2e-3),
+    "float8_e5m2": ("float32({})", "", "bfloat16", 6e-3),
+    "int8": ("int32({})", "float32", "float32", 1e-5),
+    "float32": ("{}", "", "float32", 1e-5),
+}
+#: What is done with the sum ``s`` of a product: formula, and the same in NumPy. ``b`` belongs to a column, ``p`` to a
+#: row, ``r`` to each; ``u`` is the sum of a second product of the same rows.
+Formula = Callable[..., Array]
+DONE: dict[str, tuple[str, Formula]] = {
+    "": ("{s}", lambda s, b, p, r, u: s),
+    "bias": ("{s} + {b}", lambda s, b, p, r, u: s + b),
+    "bias, ReLU": ("max({s} + {b}, 0.0)", lambda s, b, p, r, u: np.maximum(s + b, 0)),
+    "scales": ("{s} * {p} * {b}", lambda s, b, p, r, u: s * p * b),
+    "residual": ("0.125 * {s} + {r}", lambda s, b, p, r, u: 0.125 * s + r),
+    "SiLU": ("{s} * sigmoid({s})", lambda s, b, p, r, u: s * sigmoid(s)),
+    "gated": ("{s} * sigmoid({s}) * {u}", lambda s, b, p, r, u: s * sigmoid(s) * u),
+}
+
+
+def sigmoid(x: Array) -> Array:
+    return 0.5 + 0.5 * np.tanh(0.5 * x)
+
+
+def draw_product(seed: int) -> MatrixProgram:
+    """Batches of none, one or both operands, axes of each in any order that keeps a plain one innermost."""
+    rng = np.random.default_rng(seed)
+    sizes = dict(zip("mnk", _product_sizes(rng)))
+    dtype = str(rng.choice(list(TYPES), p=[0.4, 0.2, 0.1, 0.05, 0.1, 0.15]))
+    batch = str(rng.choice(["", "x"], p=[0.75, 0.25]))
+    sizes["x"] = int(rng.integers(1, 7))
+    left, right, at = _axes(rng, batch, "mk"), _axes(rng, str(rng.choice(["", batch])), "nk"), f"{batch}mn"
+    if rng.random() < 0.15:
+        at = at.replace("mn", "nm")
+    done = str(rng.choice(list(DONE)))
+    cast, sums, result, tolerance = TYPES[dtype]
+    operands = {
+        name: axes for name, axes in (("A", left), ("B", right), ("V", right)) if name != "V" or done == "gated"
+    }
+    more = {name: axes for name, axes in (("D", "n"), ("P", f"{batch}m"), ("R", at)) if name in _named(DONE[done][0])}
+    text = _product_text(operands, more, at, dtype, (cast, sums, result), done)
+    given = {name: _normal(rng, axes, sizes, dtype) for name, axes in operands.items()}
+    beside = {name: _normal(rng, axes, sizes, result) for name, axes in more.items()}
+    wide = {name: x.astype(np.float64) for name, x in (given | beside).items()}
+    products = [np.einsum(f"{left},{right}->{at}", wide["A"], wide[w], optimize=True) for w in operands if w != "A"]
+    placed = [_placed(wide.get(name), axes, at) for name, axes in (("D", "n"), ("P", f"{batch}m"), ("R", at))]
+    wanted = DONE[done][1](products[0], *placed, products[-1])
+    numerics = str(rng.choice(["fast", "strict"])) if dtype in ("float32", "int8") else "fast"
+    return MatrixProgram(text, numerics, [*given.values(), *beside.values()], [wanted], tolerance)
+
+
+def _product_sizes(rng: np.random.Generator) -> tuple[int, int, int]:
+    kind = rng.random()
+    if kind < 0.2:  # few rows of many columns and steps, as decoding has them
+        return int(rng.integers(1, 17)), 32 * int(rng.integers(8, 100)), 64 * int(rng.integers(4, 40))
+    m, n, k = (int(rng.integers(1, 60)) * int(rng.choice([1, 2, 8, 8, 16])) for _ in range(3))
+    return (m, n, 16 * int(rng.integers(1, 5))) if kind < 0.3 else (m, n, k)
+
+
+def _axes(rng: np.random.Generator, batch: str, plain: str) -> str:
+    """The two axes of a matrix in one order or the other, a batch before or between."""
+    first, last = plain if rng.random() < 0.6 else plain[::-1]
+    return f"{first}{batch}{last}" if rng.random() < 0.2 else f"{batch}{first}{last}"
+
+
+def _named(formula: str) -> set[str]:
+    return {name for name, mark in (("D", "{b}"), ("P", "{p}"), ("R", "{r}")) if mark in formula}
+
+
+def _product_text(
+    operands: dict[str, str], more: dict[str, str], at: str, dtype: str, types: tuple[str, str, str], done: str
+) -> str:
+    cast, sums, result = types
+    inputs = [f"{dtype}({_list(axes.upper())}) {name}" for name, axes in operands.items()]
+    inputs += [f"{result}({_list(axes.upper())}) {name}" for name, axes in more.items()]
+    read = {name: cast.format(f"{name}({_list(axes)})") for name, axes in operands.items()}
+    lines = [f"S({_list(at)}) +=! {read['A']} * {read['B']}"]
+    lines += [f"U({_list(at)}) +=! {read['A']} * {read['V']}"] if "V" in read else []
+    values = {"s": f"S({_list(at)})", "u": f"U({_list(at)})"}
+    values = {name: f"{sums}({value})" if sums else value for name, value in values.items()}
+    beside = {mark: f"{name}({_list(more.get(name, ''))})" for name, mark in (("D", "b"), ("P", "p"), ("R", "r"))}
+    lines += [f"C({_list(at)}) = {result}({DONE[done][0].format(**values, **beside)})"]
+    body = "\n    ".join(lines)
+    return f"def f({', '.join(inputs)}) -> ({result}({_list(at.upper())}) C) {{\n    {body}\n}}"
+
+
+def _list(axes: str) -> str:
+    return ",".join(axes)
+
+
+def _normal(rng: np.random.Generator, axes: str, sizes: dict[str, int], dtype: str) -> Array:
+    shape = [sizes[a] for a in axes]
+    if dtype == "int8":
+        return rng.integers(-128, 128, shape, np.int8)
+    return rng.standard_normal(shape).astype(weft.numpy_dtype(dtype))
+
+
+def _placed(x: Array | None, axes: str, at: str) -> Array | float:
+    """``x`` with an axis for each of ``at``."""
+    if x is None:
+        return 0.0
+    order = sorted(axes, key=at.index)
+    return np.transpose(x, [axes.index(a) for a in order]).reshape(
+        [x.shape[axes.index(a)] if a in axes else 1 for a in at]
+    )
+
+
+#: How scores ``x`` of query ``s`` and key ``t`` are changed, and the same in NumPy; ``o`` keys come before the first
+#: query's own, ``w`` is the width of a window. Masks are written as one may: what is kept, or what is not.
+SCORES: dict[str, tuple[str, Callable[..., Array]]] = {
+    "plain": ("{x}", lambda x, s, t, o, w: x),
+    "ALiBi": ("{x} + (t - s) * 0.0625", lambda x, s, t, o, w: x + (t - s) * 0.0625),
+    "soft cap": ("20.0 * tanh({x} * 0.05)", lambda x, s, t, o, w: 20 * np.tanh(x / 20)),
+    "causal": ("s + {o} >= t ? {x} : -1e999", lambda x, s, t, o, w: np.where(s + o >= t, x, -np.inf)),
+    "after": ("t > s + {o} ? -1e999 : {x}", lambda x, s, t, o, w: np.where(s + o >= t, x, -np.inf)),
+    "window": (
+        "s + {o} >= t && s + {o} - t < {w} ? {x} : -1e999",
+        lambda x, s, t, o, w: np.where((s + o >= t) & (s + o - t < w), x, -np.inf),
+    ),
+    "outside a window": (
+        "s + {o} < t || s + {o} - t >= {w} ? -1e999 : {x}",
+        lambda x, s, t, o, w: np.where((s + o >= t) & (s + o - t < w), x, -np.inf),
+    ),
+    "a square left out": (
+        "s < {w} && t < {w} && s != t ? -1e999 : {x}",
+        lambda x, s, t, o, w: np.where((s < w) & (t < w) & (s != t), -np.inf, x),
+    ),
+    "causal, cap, ALiBi": (
+        "s + {o} >= t ? 20.0 * tanh({x} * 0.05) + (t - s) * 0.125 : -1e999",
+        lambda x, s, t, o, w: np.where(s + o >= t, 20 * np.tanh(x / 20) + (t - s) * 0.125, -np.inf),
+    ),
+}
+ATTENTION = """def f({type}({q}) Q, {type}({k}) K, {type}({v}) V) -> ({type}({o}) O) {{
+    P(b,h,s,t) +=! float32(Q({qi})) * float32(K({ki}))
+    X(b,h,s,t) = {formula}
+    M(b,h,s) max=! X(b,h,s,t)
+    W(b,h,s,t) = exp(X(b,h,s,t) - M(b,h,s))
+    L(b,h,s) +=! W(b,h,s,t)
+{rest}
+}}"""
+#: The weights divided by their sum after the second product, or before it.
+AFTER = "    U(b,h,s,e) +=! W(b,h,s,t) * float32(V({vi}))\n    O({oi}) = {type}(U(b,h,s,e) / L(b,h,s))"
+BEFORE = """    Z(b,h,s,t) = W(b,h,s,t) / L(b,h,s)
+    U(b,h,s,e) +=! Z(b,h,s,t) * float32(V({vi}))
+    O({oi}) = {type}(U(b,h,s,e))"""
+
+
+def draw_attention(seed: int) -> MatrixProgram:
+    """Heads before or after positions, groups of heads, keys before the queries, any widths and formulas of scores."""
+    rng = np.random.default_rng(seed)
+    dtype = str(rng.choice(["bfloat16", "float16"]))
+    each, groups = int(rng.choice([1, 1, 2, 4])), int(rng.integers(1, 4))
+    queries = int(rng.integers(1, 40)) * int(rng.choice([1, 8, 16]))
+    before = 0 if rng.random() < 0.6 else int(rng.integers(0, 300))
+    d, e = (int(rng.choice([64, 64, 128, 128, 32, 40, 80, 96, 192])) for _ in range(2))
+    sizes = {"b": int(rng.integers(1, 3)), "h": each * groups, "g": groups, "s": queries, "t": queries + before}
+    sizes |= {"d": d, "e": d if rng.random() < 0.7 else e}
+    heads_first = rng.random() < 0.7
+    axes = {name: text if heads_first else text[0] + text[2] + text[1] + text[3]
+            for name, text in (("q", "bhsd"), ("k", "bgtd"), ("v", "bgte"), ("o", "bhse"))}  # fmt: skip
+    score, formula = str(rng.choice(list(SCORES))), f"P(b,h,s,t) * {d**-0.5:.8f}"
+    window = int(rng.integers(1, 200))
+    given = [_normal(rng, axes[name], sizes, dtype) for name in "qkv"]
+    names = {f"{name}i": _list(text).replace("g", f"h/{each}") for name, text in axes.items()}
+    shapes = {name: _list(text.upper()) for name, text in axes.items()}
+    named = {**names, **shapes, "type": dtype}
+    rest = (AFTER if rng.random() < 0.75 else BEFORE).format(**named)
+    changed = SCORES[score][0].format(x=formula, o=before, w=window)
+    text = ATTENTION.format(**named, formula=changed, rest=rest)
+    wanted = _attention(given, axes, each, lambda x, s, t: SCORES[score][1](x, s, t, before, window))
+    return MatrixProgram(text, "fast", given, [wanted], 6e-3 if dtype == "bfloat16" else 2e-3)
+
+
+def _attention(given: Sequence[Array], axes: dict[str, str], each: int, change: Callable[..., Array]) -> Array:
+    q, k, v = (x.astype(np.float64) for x in given)
+    wide = [np.repeat(x, each, axes[name].index("g")) for x, name in ((k, "k"), (v, "v"))]
+    of_keys, of_values = (axes[name].replace("g", "h") for name in "kv")
+    x = np.einsum(f"{axes['q']},{of_keys}->bhst", q, wide[0], optimize=True) * q.shape[-1] ** -0.5
+    x = change(x, np.arange(x.shape[2])[:, None], np.arange(x.shape[3])[None])
+    w = np.exp(x - x.max(-1, keepdims=True))
+    result: Array = np.einsum(f"bhst,{of_values}->{axes['o']}", w / w.sum(-1, keepdims=True), wide[1], optimize=True)
+    return result
