@@ -54,14 +54,14 @@ class OnlinePlan:
 
     @property
     def way(self) -> str:
-        return "two products in one pass"
+        return f"two products in one pass, {self.keys} keys at a time"
 
     def __str__(self) -> str:
         return f"{self.rows} rows, {self.keys} keys at a time, {self.stages} tiles of them"
 
 
 def online_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
-    """As many keys at a time, and as many tiles of them, as there are registers and shared memory for."""
+    """As many tiles of keys as there are registers and shared memory for, large ones first."""
     found = find_matrices(draft, stage) if draft.machine.has("wgmma") else None
     if found is None:
         return []
@@ -72,7 +72,7 @@ def online_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
     fit = [plan for plan, why in problems.items() if why is None]
     if not fit:
         draft.decide("fallback", stage.name, "not in one pass with products", [*problems.values()][-1] or "")
-    return fit[:1]
+    return [next(plan for plan in fit if plan.keys == keys) for keys in dict.fromkeys(plan.keys for plan in fit)]
 
 
 def _why_not(draft: GpuDraft, depth: int, width: int, plan: OnlinePlan) -> str | None:
@@ -86,7 +86,7 @@ def _why_not(draft: GpuDraft, depth: int, width: int, plan: OnlinePlan) -> str |
 
 def apply_online(draft: GpuDraft, name: str, plan: OnlinePlan) -> None:
     chain = make_chain(draft, name)
-    _check_size(draft, chain)
+    _check_size(draft, chain, plan)
     made = _Made(draft, chain, plan)
     made.join()
     made.place()
@@ -98,9 +98,10 @@ def apply_online(draft: GpuDraft, name: str, plan: OnlinePlan) -> None:
     draft.decide("tiling", chain.sums, str(plan), f"{plan.rows // GROUP_ROWS} warp groups")
 
 
-def _check_size(draft: GpuDraft, chain: Chain) -> None:
+def _check_size(draft: GpuDraft, chain: Chain, plan: OnlinePlan) -> None:
+    """A tile of keys that is never full would have all storage of the pass in shared memory, and no room for it."""
     rows, keys = _counts(draft, chain)
-    if min(rows, keys) < FEWEST:
+    if rows < FEWEST or keys < plan.keys:
         raise ScheduleError(f"{rows} rows and {keys} keys are too few for tiles")
 
 
