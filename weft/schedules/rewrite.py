@@ -122,17 +122,24 @@ def simplify_bounds(root: S, ranges: Mapping[str, Interval]) -> S:
         case For():
             lo, hi = simplify(root.lo, ranges), simplify(root.hi, ranges)
             inner = {**ranges, root.var.name: half_open(bounds(lo, ranges), bounds(hi, ranges))}
-            return replace(root, lo=lo, hi=hi, body=simplify_bounds(root.body, inner))
+            body = simplify_bounds(root.body, inner)
+            if lo is root.lo and hi is root.hi and body is root.body:
+                return root
+            return For(root.var, lo, hi, root.kind, body, root.ahead, span=root.span)
         case If():
-            parts = {"then": child(root.then), "otherwise": child(root.otherwise)}
-            return replace(root, condition=simplify(root.condition, ranges), **parts)
+            condition, then, otherwise = simplify(root.condition, ranges), child(root.then), child(root.otherwise)
+            if condition is root.condition and then is root.then and otherwise is root.otherwise:
+                return root
+            return If(condition, then, otherwise, span=root.span)
         case Block():
-            iters = tuple(
-                Iter(i.var, simplify(i.lo, ranges), simplify(i.hi, ranges), i.kind, simplify(i.binding, ranges))
-                for i in root.iters
-            )
-            return replace(root, iters=iters)
+            iters = tuple(_simplify_iter(i, ranges) for i in root.iters)
+            return root if all(a is b for a, b in zip(iters, root.iters)) else replace(root, iters=iters)
     return rebuild(root, child)
+
+
+def _simplify_iter(i: Iter, ranges: Mapping[str, Interval]) -> Iter:
+    lo, hi, binding = (simplify(e, ranges) for e in (i.lo, i.hi, i.binding))
+    return i if lo is i.lo and hi is i.hi and binding is i.binding else Iter(i.var, lo, hi, i.kind, binding)
 
 
 # Names

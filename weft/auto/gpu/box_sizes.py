@@ -34,7 +34,7 @@ def _with_box(product: Product, rows: int, columns: int) -> Product | None:
     found = [replace(side, sizes=sizes) for sizes in _boxes(size, most)]
 
     def cost(s: Side) -> tuple[float, tuple[int, ...]]:
-        stored = product.with_side(s).spread * PRODUCTS_A_BYTE * product.stored
+        stored = product.with_side(s).store_overhead * PRODUCTS_A_BYTE * product.stored
         return s.tiles_of(size) * (product.steps + stored), s.sizes
 
     best = min(found, key=cost, default=None)

@@ -65,6 +65,8 @@ from weft.schedules.find import find_buffer
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.async_copies import SIZES
 from weft.target.cuda.intrinsics import STEP_BYTES
+from weft.target.cuda.machine import GpuMachine
+from weft.target.cuda.rates import rates_of
 
 #: Products of a thread that are written out, at most: more are no quicker, and take long to compile.
 WRITTEN_OUT = 1024
@@ -89,7 +91,7 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
         product = replace(product, stored=reader.write.buffer.dtype.itemsize)
         tiles = [t for t in tiles if not t.grouped or has_room(draft, product, t, reader)]
     plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
-    prices = {p: product_seconds(product, draft.machine, p) for p in plans}
+    prices = _prices(product, draft.machine, plans)
     if reader is not None and (twins := find_twins(draft, product)):
         together = [
             t for t in twin_tiles(product, draft.machine, 1 + len(twins)) if has_room(draft, product, t, reader)
@@ -100,6 +102,16 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     prices |= others
     draft.expected[stage.name] = prices
     return sorted(prices, key=prices.__getitem__)
+
+
+def _prices(product: Product, machine: GpuMachine, plans: Sequence[ContractionPlan]) -> dict[ContractionPlan, float]:
+    """What each takes; those of threads' own arithmetic are left out where others are done before its multiplications
+    alone would be."""
+    prices = {p: product_seconds(product, machine, p) for p in plans if p.tiles.warps}
+    multiplied = product.results * product.steps / (machine.sms * machine.clock * rates_of(machine.capability).fma)
+    if prices and min(prices.values()) < multiplied:
+        return prices
+    return prices | {p: product_seconds(product, machine, p) for p in plans if not p.tiles.warps}
 
 
 def _unpacking(tiles: list[Tiles], may_part: bool) -> list[Tiles]:
@@ -190,8 +202,6 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologu
         wide = whole_bytes(reader[0].write.buffer)
         cooperate(draft, *kept.results, around, tiles.threads, written_out=True, widest=wide)
         s.pad_rows(kept.results[1], WIDEST // find_buffer(s.kernel, kept.results[1]).dtype.itemsize)
-    for q, loop in zip(every, steps if tiles.warps else ()):
-        s.tensorize(loop, find_instruction(draft, q, grouped=tiles.grouped) or "")
     for loop in () if tiles.warps else (steps[0], single[0], *nest.own):
         s.unroll(loop)
     if p.is_boxed:
@@ -200,6 +210,8 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologu
     for side, (_, storage) in zip(sides, operands):
         if padding := padding_of(side, tiles):
             s.pad_rows(storage, padding)
+    for q, loop in zip(every, steps if tiles.warps else ()):
+        s.tensorize(loop, find_instruction(draft, q, grouped=tiles.grouped) or "")
 
 
 def _cut_nest(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[Nest, str, str]:

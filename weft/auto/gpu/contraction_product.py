@@ -8,6 +8,7 @@ the tiles of the depth.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import gcd, prod
 
 from weft.auto.contraction_plan import is_contraction
@@ -27,6 +28,7 @@ BESIDE_FEW = 256
 THICK = 64
 
 
+@lru_cache(maxsize=64)  # asked again for every plan
 def whole_bytes(buffer: Buffer) -> int:
     """What the places of rows in memory are multiples of, up to 16 bytes."""
     long = [step for step, n in zip(buffer.element_strides(), buffer.shape) if n != idx(1)]
@@ -160,7 +162,7 @@ class Product:
         return any(s.sizes for s in self.sides)
 
     @property
-    def spread(self) -> float:
+    def store_overhead(self) -> float:
         """How many times as large as a tile's results are the sectors of memory that these are stored to: of a box few
         may lie side by side."""
         side, write = next((s for s in self.sides if s.sizes), None), self.stage.write

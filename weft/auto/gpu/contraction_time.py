@@ -60,7 +60,7 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     piece = _piece(tiles, rates, size, 0.0 if fetched else _copies(product, tiles), fetched)
     blocks = count_blocks(product, tiles) * plan.parts
     copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
-    stored = tiles.rows * tiles.columns * (product.stored if plan.parts == 1 else 4) * product.spread
+    stored = tiles.rows * tiles.columns * (product.stored if plan.parts == 1 else 4) * product.store_overhead
     moved = copied * (rates.l2_bytes / rates.fetched_bytes if fetched else 1.0)
     if product.is_thin and tiles.kind == "warps":  # rows that are not there are zeros
         moved = THIN_BYTES * (min(tiles.rows, product.rows.count) + tiles.columns) * tiles.depth * size

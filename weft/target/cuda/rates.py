@@ -7,6 +7,7 @@ generation; what was measured by ourselves says so. Sizes and clocks are the dev
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 #: Bytes a cycle between a multiprocessor's registers and its first cache or shared memory.
 L1_BYTES = 128
@@ -78,6 +79,7 @@ _BY_CAPABILITY = {
 }
 
 
+@cache
 def rates_of(capability: int) -> Rates:
     """Those of the newest architecture that is not newer."""
     return _BY_CAPABILITY[max((c for c in _BY_CAPABILITY if c <= capability), default=70)]
