@@ -125,12 +125,12 @@ def simplify_bounds(root: S, ranges: Mapping[str, Interval]) -> S:
             body = simplify_bounds(root.body, inner)
             if lo is root.lo and hi is root.hi and body is root.body:
                 return root
-            return For(root.var, lo, hi, root.kind, body, root.ahead, span=root.span)
+            return replace(root, lo=lo, hi=hi, body=body)
         case If():
             condition, then, otherwise = simplify(root.condition, ranges), child(root.then), child(root.otherwise)
             if condition is root.condition and then is root.then and otherwise is root.otherwise:
                 return root
-            return If(condition, then, otherwise, span=root.span)
+            return replace(root, condition=condition, then=then, otherwise=otherwise)
         case Block():
             iters = tuple(_simplify_iter(i, ranges) for i in root.iters)
             return root if all(a is b for a, b in zip(iters, root.iters)) else replace(root, iters=iters)
