@@ -36,6 +36,7 @@ class Sample:
     name: str
     folder: Path
     sources: tuple[str, ...]
+    with_openmp: bool
 
     def options(self, checkout: Path, work: Path) -> BuildOptions:
         given = [
@@ -46,6 +47,7 @@ class Sample:
             f"-I{self.folder}",
             f"-I{self.folder / 'inc'}",
         ]
+        given += ["-Xcompiler", "-fopenmp"] if self.with_openmp else []
         return read_options([*given, *(str(self.folder / s) for s in self.sources), "-o", str(work / self.name)])
 
 
@@ -54,7 +56,7 @@ def samples(checkout: Path) -> Iterator[Sample]:
     for listing in sorted((checkout / "Samples").glob("[0-6]*/*/CMakeLists.txt")):
         for name, sources in _EXECUTABLE.findall(listing.read_text()):
             files = [s for s in sources.split() if s.endswith((".cu", ".cpp", ".c"))]
-            yield Sample(name, listing.parent, tuple(files))
+            yield Sample(name, listing.parent, tuple(files), "find_package(OpenMP)" in listing.read_text())
 
 
 def run(sample: Sample, options: BuildOptions, seconds: float) -> tuple[str, int]:
@@ -85,8 +87,7 @@ def outcome(sample: Sample, checkout: Path, work: Path, seconds: float) -> tuple
     try:
         build_program(options, ahead=False)
     except Error as error:
-        lines = [line for line in str(error).splitlines() if "error:" in line]
-        return "not built", (lines or [str(error)])[-1 if len(lines) == 1 else 1 if len(lines) > 1 else 0][:200]
+        return "not built", str(error).splitlines()[0].removeprefix("error: ")[:160]
     start = time.perf_counter()
     try:
         _, refused = run(sample, options, seconds)

@@ -128,4 +128,8 @@ def run_tools(*commands: Sequence[str]) -> None:
 
 
 def _first_error(messages: str) -> str:
+    missing = list(dict.fromkeys(re.findall(r"undefined reference to `([^']+)'", messages)))
+    if missing:  # all of them, not what the linker says last
+        more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+        return f"nothing defines {', '.join(missing[:8])}{more}"
     return next(line.split("error: ", 1)[1] for line in messages.splitlines() if "error: " in line)

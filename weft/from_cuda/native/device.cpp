@@ -38,7 +38,11 @@ void describe(cudaDeviceProp *p) {
   p->maxTexture2D[0] = p->maxTexture2D[1] = 1 << 16;
   p->maxTexture3D[0] = p->maxTexture3D[1] = p->maxTexture3D[2] = 1 << 14;
   p->l2CacheSize = 4 << 20;
-  p->memoryPoolsSupported = 1;
+  p->memoryPoolsSupported = p->canUseHostPointerForRegisteredMem = p->pageableMemoryAccessUsesHostPageTables = 1;
+  p->directManagedMemAccessFromHost = p->hostNativeAtomicSupported = 1;
+  p->singleToDoublePrecisionPerfRatio = 2;
+  p->maxTexture1DLayered[0] = 1 << 15, p->maxTexture1DLayered[1] = 2048;
+  p->maxTexture2DLayered[0] = p->maxTexture2DLayered[1] = 1 << 15, p->maxTexture2DLayered[2] = 2048;
 }
 }  // namespace
 
@@ -68,33 +72,10 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   cudaDeviceProp p;
   if (cudaGetDeviceProperties(&p, device) != cudaSuccess) return cudaErrorInvalidDevice;
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
-    case cudaDevAttrMaxBlockDimX: *value = p.maxThreadsDim[0]; break;
-    case cudaDevAttrMaxBlockDimY: *value = p.maxThreadsDim[1]; break;
-    case cudaDevAttrMaxBlockDimZ: *value = p.maxThreadsDim[2]; break;
-    case cudaDevAttrMaxGridDimX: *value = p.maxGridSize[0]; break;
-    case cudaDevAttrMaxGridDimY: *value = p.maxGridSize[1]; break;
-    case cudaDevAttrMaxGridDimZ: *value = p.maxGridSize[2]; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)p.sharedMemPerBlock; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)p.sharedMemPerBlockOptin; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)p.sharedMemPerMultiprocessor; break;
-    case cudaDevAttrTotalConstantMemory: *value = (int)p.totalConstMem; break;
-    case cudaDevAttrWarpSize: *value = p.warpSize; break;
-    case cudaDevAttrMaxPitch: *value = (int)p.memPitch; break;
-    case cudaDevAttrMaxRegistersPerBlock: *value = p.regsPerBlock; break;
-    case cudaDevAttrMaxRegistersPerMultiprocessor: *value = p.regsPerMultiprocessor; break;
-    case cudaDevAttrClockRate: *value = p.clockRate; break;
-    case cudaDevAttrMemoryClockRate: *value = p.memoryClockRate; break;
-    case cudaDevAttrGlobalMemoryBusWidth: *value = p.memoryBusWidth; break;
-    case cudaDevAttrTextureAlignment: *value = (int)p.textureAlignment; break;
-    case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
-    case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
-    case cudaDevAttrAsyncEngineCount: *value = p.asyncEngineCount; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
-    case cudaDevAttrKernelExecTimeout: case cudaDevAttrComputeMode: *value = 0; break;
-    default: *value = 1;  // what is left are questions to which this device says yes
+#define WEFT_VALUE(name, driver_name, number, given) case cudaDevAttr##name: *value = given; break;
+    WEFT_DEVICE_ATTRIBUTES(WEFT_VALUE)
+#undef WEFT_VALUE
+    default: return weft_fail(cudaErrorInvalidValue);
   }
   return cudaSuccess;
 }
@@ -145,6 +126,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int, int) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned int) { return weft_fail(cudaErrorInvalidDevice); }
 cudaError_t cudaDeviceDisablePeerAccess(int) { return weft_fail(cudaErrorPeerAccessNotEnabled); }
+cudaError_t cudaDeviceGetP2PAttribute(int *, cudaDeviceP2PAttr, int, int) { return weft_fail(cudaErrorInvalidDevice); }
 cudaError_t cudaDriverGetVersion(int *version) {
   *version = CUDART_VERSION;
   return cudaSuccess;

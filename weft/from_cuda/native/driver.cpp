@@ -25,8 +25,12 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
   size_t free_bytes;
   return (CUresult)cudaMemGetInfo(&free_bytes, bytes);
 }
-CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
   return (CUresult)cudaDeviceGetAttribute(value, (cudaDeviceAttr)attribute, device);
+}
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice) { return memset(uuid, 0, sizeof *uuid), CUDA_SUCCESS; }
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
+  return (CUresult)cudaDeviceCanAccessPeer(can, device, peer);
 }
 CUresult cuCtxCreate(CUcontext *context, unsigned int, CUdevice) {
   *context = (CUcontext)1;
@@ -58,6 +62,7 @@ CUresult cuMemsetD32(CUdeviceptr at, unsigned int value, size_t number) {
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags) { return (CUresult)cudaStreamCreateWithFlags(stream, flags); }
 CUresult cuStreamDestroy(CUstream stream) { return (CUresult)cudaStreamDestroy(stream); }
 CUresult cuStreamSynchronize(CUstream stream) { return (CUresult)cudaStreamSynchronize(stream); }
+CUresult cuStreamQuery(CUstream stream) { return (CUresult)cudaStreamQuery(stream); }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
   return (CUresult)cudaStreamWaitEvent(stream, event, flags);
 }
@@ -65,6 +70,7 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags) { return (CUresult)cu
 CUresult cuEventDestroy(CUevent event) { return (CUresult)cudaEventDestroy(event); }
 CUresult cuEventRecord(CUevent event, CUstream stream) { return (CUresult)cudaEventRecord(event, stream); }
 CUresult cuEventSynchronize(CUevent event) { return (CUresult)cudaEventSynchronize(event); }
+CUresult cuEventQuery(CUevent event) { return (CUresult)cudaEventQuery(event); }
 CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end) {
   return (CUresult)cudaEventElapsedTime(milliseconds, begin, end);
 }
@@ -74,6 +80,11 @@ CUresult cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int flags) {
 CUresult cuMemAllocHost(void **at, size_t bytes) { return (CUresult)cudaMallocHost(at, bytes); }
 CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned int flags) { return (CUresult)cudaHostAlloc(at, bytes, flags); }
 CUresult cuMemFreeHost(void *at) { return (CUresult)cudaFreeHost(at); }
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *device, void *host, unsigned int flags) {
+  return (CUresult)cudaHostGetDevicePointer((void **)device, host, flags);
+}
+CUresult cuMemHostRegister(void *at, size_t bytes, unsigned int flags) { return (CUresult)cudaHostRegister(at, bytes, flags); }
+CUresult cuMemHostUnregister(void *at) { return (CUresult)cudaHostUnregister(at); }
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return (CUresult)cudaMemcpy((void *)to, (const void *)from, bytes, cudaMemcpyDefault);
 }
@@ -113,6 +124,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
   if (extra) return CUDA_ERROR_NOT_SUPPORTED;
   return (CUresult)cudaLaunchKernel((const void *)function, dim3{grid_x, grid_y, grid_z}, dim3{block_x, block_y, block_z},
                                     arguments, shared_bytes, stream);
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_size, size_t shared_bytes) {
+  return (CUresult)cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)function, block_size, shared_bytes);
 }
 cudaError_t cudaGetFuncBySymbol(CUfunction *function, const void *kernel) {
   return *function = (CUfunction)kernel, cudaSuccess;

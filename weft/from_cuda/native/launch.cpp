@@ -191,11 +191,15 @@ cudaError_t cudaMemcpyFromSymbol(void *to, const void *host, size_t bytes, size_
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyToSymbolAsync(const void *host, const void *from, size_t bytes, size_t offset,
-                                    cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpyToSymbol(host, from, bytes, offset, kind);
+                                    cudaMemcpyKind kind, cudaStream_t stream) {
+  symbol *found = find_symbol(host);
+  if (!found || !weft_is_recording(stream)) return cudaMemcpyToSymbol(host, from, bytes, offset, kind);
+  return cudaMemcpyAsync((char *)found->at + offset, from, bytes, kind, stream);
 }
 cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *host, size_t bytes, size_t offset, cudaMemcpyKind kind,
-                                      cudaStream_t) {
-  return cudaMemcpyFromSymbol(to, host, bytes, offset, kind);
+                                      cudaStream_t stream) {
+  symbol *found = find_symbol(host);
+  if (!found || !weft_is_recording(stream)) return cudaMemcpyFromSymbol(to, host, bytes, offset, kind);
+  return cudaMemcpyAsync(to, (char *)found->at + offset, bytes, kind, stream);
 }
 }

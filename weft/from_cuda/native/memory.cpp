@@ -123,7 +123,35 @@ void record(const void *from, size_t bytes) {
 void copy_rows(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width, size_t height) {
   for (size_t row = 0; row < height; ++row) memmove(to + row * to_pitch, from + row * from_pitch, width);
 }
+
+// What streams are asked to do, as graphs record it.
+struct copy_2d {
+  void *to;
+  const void *from;
+  size_t to_pitch, from_pitch, width, height;
+  cudaMemcpyKind kind;
+};
+cudaError_t run_copy_2d(void *data) {
+  const copy_2d &c = *(const copy_2d *)data;
+  return cudaMemcpy2D(c.to, c.to_pitch, c.from, c.from_pitch, c.width, c.height, c.kind);
+}
+struct set_2d {
+  void *at;
+  size_t pitch;
+  int value;
+  size_t width, height;
+};
+cudaError_t run_set_2d(void *data) {
+  const set_2d &s = *(const set_2d *)data;
+  return cudaMemset2D(s.at, s.pitch, s.value, s.width, s.height);
+}
 }  // namespace
+
+cudaError_t weft_run_copy(void *data) {
+  const weft_copy &c = *(const weft_copy *)data;
+  return cudaMemcpy(c.to, c.from, c.bytes, c.kind);
+}
+cudaError_t weft_run_copy_3d(void *data) { return cudaMemcpy3D((const cudaMemcpy3DParms *)data); }
 
 uint64_t weft_bytes_behind(const void *at, const void **begin) {
   allocation one;
@@ -162,9 +190,10 @@ cudaError_t cudaMalloc(void **at, size_t bytes) { return allocate(at, bytes, cud
 cudaError_t cudaMallocManaged(void **at, size_t bytes, unsigned int) { return allocate(at, bytes, cudaMemoryTypeManaged); }
 cudaError_t cudaMallocHost(void **at, size_t bytes) { return allocate(at, bytes, cudaMemoryTypeHost); }
 cudaError_t cudaHostAlloc(void **at, size_t bytes, unsigned int) { return allocate(at, bytes, cudaMemoryTypeHost); }
+// While a stream records: memory that its graph keeps, at this address in every launch.
 cudaError_t cudaMallocAsync(void **at, size_t bytes, cudaStream_t) { return cudaMalloc(at, bytes); }
 cudaError_t cudaFree(void *at) { return release(at, cudaErrorInvalidValue); }
-cudaError_t cudaFreeAsync(void *at, cudaStream_t) { return cudaFree(at); }
+cudaError_t cudaFreeAsync(void *at, cudaStream_t stream) { return weft_is_recording(stream) ? cudaSuccess : cudaFree(at); }
 cudaError_t cudaFreeHost(void *at) { return release(at, cudaErrorInvalidValue); }
 
 cudaError_t cudaMallocPitch(void **at, size_t *pitch, size_t width, size_t height) {
@@ -210,13 +239,14 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind 
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  return weft_record_copy(to, from, bytes, kind, stream) ? cudaSuccess : cudaMemcpy(to, from, bytes, kind);
+  weft_copy copy = {to, from, bytes, kind};
+  return weft_record(weft_run_copy, &copy, sizeof copy, stream) ? cudaSuccess : weft_run_copy(&copy);
 }
 cudaError_t cudaMemcpyPeer(void *to, int, const void *from, int, size_t bytes) {
   return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
 }
-cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes, cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes, cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
 }
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                          cudaMemcpyKind kind) {
@@ -225,11 +255,13 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
       !weft_watch_copy(to, to_pitch * (height - 1) + width, from, from_pitch * (height - 1) + width, kind))
     return weft_fail(cudaErrorInvalidValue);
   copy_rows((char *)to, to_pitch, (const char *)from, from_pitch, width, height);
+  for (size_t row = 0; row < height && kind == cudaMemcpyDeviceToHost; ++row) record((char *)to + row * to_pitch, width);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                              size_t height, cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+  copy_2d copy = {to, from, to_pitch, from_pitch, width, height, kind};
+  return weft_record(run_copy_2d, &copy, sizeof copy, stream) ? cudaSuccess : run_copy_2d(&copy);
 }
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *what) {
   cudaPitchedPtr from = what->srcPtr, to = what->dstPtr;
@@ -251,7 +283,9 @@ cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *what) {
   }
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *what, cudaStream_t) { return cudaMemcpy3D(what); }
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *what, cudaStream_t stream) {
+  return weft_record(weft_run_copy_3d, what, sizeof *what, stream) ? cudaSuccess : cudaMemcpy3D(what);
+}
 cudaError_t cudaMemset(void *at, int value, size_t bytes) {
   if (bytes && !at) return weft_fail(cudaErrorInvalidValue);
   if (weft_watching && bytes && !weft_watch_copy(at, bytes, nullptr, 0, cudaMemcpyHostToDevice))
@@ -260,17 +294,19 @@ cudaError_t cudaMemset(void *at, int value, size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t stream) {
-  return weft_record_set(at, value, bytes, stream) ? cudaSuccess : cudaMemset(at, value, bytes);
+  return cudaMemset2DAsync(at, bytes, value, bytes, 1, stream);
 }
 cudaError_t cudaMemset2D(void *at, size_t pitch, int value, size_t width, size_t height) {
+  if (width && height && !at) return weft_fail(cudaErrorInvalidValue);
   if (weft_watching && width && height &&
       !weft_watch_copy(at, pitch * (height - 1) + width, nullptr, 0, cudaMemcpyHostToDevice))
     return weft_fail(cudaErrorInvalidValue);
   for (size_t row = 0; row < height; ++row) memset((char *)at + row * pitch, value, width);
   return cudaSuccess;
 }
-cudaError_t cudaMemset2DAsync(void *at, size_t pitch, int value, size_t width, size_t height, cudaStream_t) {
-  return cudaMemset2D(at, pitch, value, width, height);
+cudaError_t cudaMemset2DAsync(void *at, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+  set_2d set = {at, pitch, value, width, height};
+  return weft_record(run_set_2d, &set, sizeof set, stream) ? cudaSuccess : run_set_2d(&set);
 }
 cudaError_t cudaMemset3D(cudaPitchedPtr at, int value, cudaExtent extent) {
   for (size_t z = 0; z < extent.depth; ++z)

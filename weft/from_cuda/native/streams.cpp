@@ -9,6 +9,12 @@ struct CUevent_st {
   unsigned int flags;
 };
 
+cudaError_t weft_run_call(void *data) {
+  const cudaHostNodeParams *call = (const cudaHostNodeParams *)data;
+  call->fn(call->userData);
+  return cudaSuccess;
+}
+
 extern "C" {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags) {
   *stream = (cudaStream_t)calloc(1, sizeof(CUstream_st));
@@ -26,15 +32,26 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaPeekAtLastError(); }
 cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned int) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  return weft_record_wait(stream, event), cudaSuccess;
+}
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *data, unsigned int) {
+  if (weft_is_recording(stream)) return weft_fail(cudaErrorStreamCaptureUnsupported);
   callback(stream, cudaSuccess, data);
   return cudaSuccess;
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
-  if (!weft_record_call(function, data, stream)) function(data);
+  cudaHostNodeParams call = {function, data};
+  return weft_record(weft_run_call, &call, sizeof call, stream) ? cudaSuccess : weft_run_call(&call);
+}
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags) {
+  *flags = (uintptr_t)stream > 2 ? stream->flags : cudaStreamDefault;
   return cudaSuccess;
 }
+cudaError_t cudaStreamGetPriority(cudaStream_t, int *priority) { return *priority = 0, cudaSuccess; }
+// Hints on caches: there is nothing to set.
+cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue *) { return cudaSuccess; }
+cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, unsigned int) { return cudaSuccess; }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {

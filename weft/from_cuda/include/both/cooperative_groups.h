@@ -4,7 +4,18 @@
 namespace cooperative_groups {
 #define WEFT_GROUP static __inline__ __device__
 
+// Any group within a block: all of it, or lanes of a warp.
+struct thread_group {
+  unsigned int mask;  // 0: the block
+  __device__ void sync() const;
+  __device__ unsigned int size() const;
+  __device__ unsigned int num_threads() const { return size(); }
+  __device__ unsigned int thread_rank() const;
+  __device__ bool is_valid() const { return true; }
+};
+
 struct thread_block {
+  __device__ operator thread_group() const { return thread_group{0u}; }
   static __device__ void sync() { __syncthreads(); }
   static __device__ unsigned int thread_rank() {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
@@ -43,6 +54,7 @@ template <unsigned int Size, typename Parent = void> struct thread_block_tile {
   static __device__ unsigned int weft_mask() {
     return (Size == 32 ? 0xffffffffu : (1u << (Size & 31u)) - 1u) << weft_first();
   }
+  __device__ operator thread_group() const { return thread_group{weft_mask()}; }
   static __device__ void sync() { __syncwarp(weft_mask()); }
   static __device__ unsigned int thread_rank() { return thread_block::thread_rank() % Size; }
   static __device__ constexpr unsigned int size() { return Size; }
@@ -70,6 +82,7 @@ template <unsigned int Size, typename Group> WEFT_GROUP thread_block_tile<Size> 
 // Lanes of one warp, named by their bits.
 struct coalesced_group {
   unsigned int mask;
+  __device__ operator thread_group() const { return thread_group{mask}; }
   __device__ void sync() const { __syncwarp(mask); }
   __device__ unsigned int size() const { return (unsigned int)__popc(mask); }
   __device__ unsigned int num_threads() const { return size(); }
@@ -97,10 +110,33 @@ struct coalesced_group {
   __device__ int any(int predicate) const { return __ballot_sync(mask, predicate) != 0; }
   __device__ int all(int predicate) const { return __ballot_sync(mask, !predicate) == 0; }
 };
+__inline__ __device__ void thread_group::sync() const {
+  if (mask) __syncwarp(mask);
+  else __syncthreads();
+}
+__inline__ __device__ unsigned int thread_group::size() const {
+  return mask ? (unsigned int)__popc(mask) : thread_block::size();
+}
+__inline__ __device__ unsigned int thread_group::thread_rank() const {
+  return mask ? coalesced_group{mask}.thread_rank() : thread_block::thread_rank();
+}
+// Neighbours within a group whose threads are neighbours: `size` is a power of two, 32 at most.
+WEFT_GROUP thread_group tiled_partition(const thread_group &group, unsigned int size) {
+  unsigned int lane = thread_block::thread_rank() % 32u, first = lane - group.thread_rank() % size;
+  return thread_group{(size == 32u ? 0xffffffffu : (1u << size) - 1u) << first};
+}
 WEFT_GROUP coalesced_group coalesced_threads() { return coalesced_group{__activemask()}; }
 template <typename Group> WEFT_GROUP coalesced_group binary_partition(const Group &group, bool predicate) {
   unsigned int asked = __activemask(), holding = __ballot_sync(asked, predicate);
   return coalesced_group{predicate ? holding : asked & ~holding};
+}
+
+template <typename Label> WEFT_GROUP coalesced_group labeled_partition(const coalesced_group &group, Label label) {
+  return coalesced_group{__match_any_sync(group.mask, label)};
+}
+template <unsigned int Size, typename Parent, typename Label>
+WEFT_GROUP coalesced_group labeled_partition(const thread_block_tile<Size, Parent> &tile, Label label) {
+  return coalesced_group{__match_any_sync(tile.weft_mask(), label)};
 }
 
 template <typename Group> WEFT_GROUP void sync(const Group &group) { group.sync(); }

@@ -4,16 +4,18 @@
 
 struct curandStateXORWOW {
   unsigned int d, v[5];
-  int has_normal;
+  int has_normal, has_double;
   float normal;
+  int high_double, low_double;  // the second of a pair of doubles
 };
 typedef struct curandStateXORWOW curandStateXORWOW_t, curandState_t, curandState;
 struct curandStatePhilox4_32_10 {
   uint4 counter, output;
   uint2 key;
   unsigned int used;
-  int has_normal;
+  int has_normal, has_double;
   float normal;
+  int high_double, low_double;  // the second of a pair of doubles
 };
 typedef struct curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
 
@@ -30,7 +32,7 @@ WEFT_RANDOM void curand_init(unsigned long long seed, unsigned long long sequenc
   weft_xorwow_skip(state->v, sequence, 1);
   weft_xorwow_skip(state->v, offset, 0);
   state->d += 362437u * (unsigned int)offset;
-  state->has_normal = 0;
+  state->has_normal = state->has_double = 0;
 }
 WEFT_RANDOM unsigned int curand(curandStateXORWOW *s) {
   unsigned int t = s->v[0] ^ (s->v[0] >> 2);
@@ -60,7 +62,7 @@ WEFT_RANDOM void curand_init(unsigned long long seed, unsigned long long sequenc
   s->counter = make_uint4(0, 0, (unsigned int)sequence, (unsigned int)(sequence >> 32));
   s->key = make_uint2((unsigned int)seed, (unsigned int)(seed >> 32));
   s->used = (unsigned int)(offset & 3);
-  s->has_normal = 0;
+  s->has_normal = s->has_double = 0;
   weft_philox_advance(s, offset >> 2);
   s->output = weft_philox(s->counter, s->key);
 }
@@ -102,6 +104,30 @@ template <typename State> WEFT_RANDOM double curand_uniform_double(State *s) {
   unsigned int first = curand(s);
   unsigned long long z = (unsigned long long)first ^ ((unsigned long long)curand(s) << (53 - 32));
   return z * 1.1102230246251565e-16 + (1.1102230246251565e-16 / 2.0);
+}
+template <typename State> WEFT_RANDOM float2 curand_log_normal2(State *s, float mean, float deviation) {
+  float2 both = curand_normal2(s);
+  return make_float2(expf(mean + deviation * both.x), expf(mean + deviation * both.y));
+}
+// Two draws for each of the two numbers of 53 bits that a pair is made of.
+template <typename State> WEFT_RANDOM double2 curand_normal2_double(State *s) {
+  double first = curand_uniform_double(s);
+  unsigned int low = curand(s);
+  unsigned long long z = (unsigned long long)low ^ ((unsigned long long)curand(s) << (53 - 32));
+  double radius = sqrt(-2.0 * log(first)), angle = z * (1.1102230246251565e-16 * 2.0) + 1.1102230246251565e-16;
+  return make_double2(radius * sinpi(angle), radius * cospi(angle));
+}
+template <typename State> WEFT_RANDOM double curand_normal_double(State *s) {
+  if (s->has_double) {
+    s->has_double = 0;
+    return __hiloint2double(s->high_double, s->low_double);
+  }
+  double2 both = curand_normal2_double(s);
+  s->has_double = 1, s->high_double = __double2hiint(both.y), s->low_double = __double2loint(both.y);
+  return both.x;
+}
+template <typename State> WEFT_RANDOM double curand_log_normal_double(State *s, double mean, double deviation) {
+  return exp(mean + deviation * curand_normal_double(s));
 }
 WEFT_RANDOM float4 curand_uniform4(curandStatePhilox4_32_10 *s) {
   uint4 x = curand4(s);

@@ -63,3 +63,7 @@ static __inline__ __device__ unsigned int atomicDec(unsigned int *at, unsigned i
   } while (old != seen);
   return old;
 }
+static __inline__ __device__ unsigned int atomicInc_block(unsigned int *at, unsigned int limit) { return atomicInc(at, limit); }
+static __inline__ __device__ unsigned int atomicInc_system(unsigned int *at, unsigned int limit) { return atomicInc(at, limit); }
+static __inline__ __device__ unsigned int atomicDec_block(unsigned int *at, unsigned int limit) { return atomicDec(at, limit); }
+static __inline__ __device__ unsigned int atomicDec_system(unsigned int *at, unsigned int limit) { return atomicDec(at, limit); }

@@ -19,24 +19,53 @@ WEFT_DEVICE float __powf(float x, float y) { return __builtin_powf(x, y); }
 WEFT_DEVICE float __fdividef(float x, float y) { return x / y; }
 WEFT_DEVICE void __sincosf(float x, float *s, float *c) { *s = __builtin_sinf(x), *c = __builtin_cosf(x); }
 
-// Rounding to nearest is the processor's own; the other directions differ in the last place, which is not kept.
-#define WEFT_ROUNDED(mode) \
-  WEFT_DEVICE float __fadd_##mode(float x, float y) { return x + y; } \
-  WEFT_DEVICE float __fsub_##mode(float x, float y) { return x - y; } \
-  WEFT_DEVICE float __fmul_##mode(float x, float y) { return x * y; } \
-  WEFT_DEVICE float __fdiv_##mode(float x, float y) { return x / y; } \
-  WEFT_DEVICE float __frcp_##mode(float x) { return 1.0f / x; } \
-  WEFT_DEVICE float __fsqrt_##mode(float x) { return __builtin_sqrtf(x); } \
-  WEFT_DEVICE float __fmaf_##mode(float x, float y, float z) { return __builtin_fmaf(x, y, z); } \
-  WEFT_DEVICE double __dadd_##mode(double x, double y) { return x + y; } \
-  WEFT_DEVICE double __dsub_##mode(double x, double y) { return x - y; } \
-  WEFT_DEVICE double __dmul_##mode(double x, double y) { return x * y; } \
-  WEFT_DEVICE double __ddiv_##mode(double x, double y) { return x / y; } \
-  WEFT_DEVICE double __drcp_##mode(double x) { return 1.0 / x; } \
-  WEFT_DEVICE double __dsqrt_##mode(double x) { return __builtin_sqrt(x); } \
-  WEFT_DEVICE double __fma_##mode(double x, double y, double z) { return __builtin_fma(x, y, z); }
-WEFT_ROUNDED(rn)
+// Rounding to nearest is the processor's own. In another direction: what rounding left out, which is exact (`left`: the
+// result less the true value has the other sign), tells whether the neighbour is meant.
+enum weft_direction { weft_rd, weft_ru, weft_rz };
+WEFT_DEVICE float weft_beside(float x, float to) { return __builtin_nextafterf(x, to); }
+WEFT_DEVICE double weft_beside(double x, double to) { return __builtin_nextafter(x, to); }
+WEFT_DEVICE float weft_fused(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+WEFT_DEVICE double weft_fused(double x, double y, double z) { return __builtin_fma(x, y, z); }
+template <typename T> WEFT_DEVICE T weft_directed(T result, T left, weft_direction to) {
+  if (left < 0 && (to == weft_rd || (to == weft_rz && result > 0))) return weft_beside(result, -(T)__builtin_inf());
+  if (left > 0 && (to == weft_ru || (to == weft_rz && result < 0))) return weft_beside(result, (T)__builtin_inf());
+  return result;
+}
+template <typename T> WEFT_DEVICE T weft_add(T x, T y, weft_direction to) {
+  T sum = x + y, of_y = sum - x;
+  return weft_directed(sum, (x - (sum - of_y)) + (y - of_y), to);
+}
+template <typename T> WEFT_DEVICE T weft_multiply(T x, T y, weft_direction to) {
+  return weft_directed(x * y, weft_fused(x, y, -(x * y)), to);
+}
+template <typename T> WEFT_DEVICE T weft_divide(T x, T y, weft_direction to) {
+  T left = weft_fused(-(x / y), y, x);
+  return weft_directed(x / y, y < 0 ? -left : left, to);
+}
+template <typename T> WEFT_DEVICE T weft_root(T x, T root, weft_direction to) {
+  return weft_directed(root, weft_fused(-root, root, x), to);
+}
+#define WEFT_ROUNDED(letter, type, root) \
+  WEFT_DEVICE type __##letter##add_rn(type x, type y) { return x + y; } \
+  WEFT_DEVICE type __##letter##sub_rn(type x, type y) { return x - y; } \
+  WEFT_DEVICE type __##letter##mul_rn(type x, type y) { return x * y; } \
+  WEFT_DEVICE type __##letter##div_rn(type x, type y) { return x / y; } \
+  WEFT_DEVICE type __##letter##rcp_rn(type x) { return 1 / x; } \
+  WEFT_DEVICE type __##letter##sqrt_rn(type x) { return root(x); } \
+  WEFT_DIRECTED(letter, type, root, rd) WEFT_DIRECTED(letter, type, root, ru) WEFT_DIRECTED(letter, type, root, rz)
+#define WEFT_DIRECTED(letter, type, root, mode) \
+  WEFT_DEVICE type __##letter##add_##mode(type x, type y) { return weft_add(x, y, weft_##mode); } \
+  WEFT_DEVICE type __##letter##sub_##mode(type x, type y) { return weft_add(x, -y, weft_##mode); } \
+  WEFT_DEVICE type __##letter##mul_##mode(type x, type y) { return weft_multiply(x, y, weft_##mode); } \
+  WEFT_DEVICE type __##letter##div_##mode(type x, type y) { return weft_divide(x, y, weft_##mode); } \
+  WEFT_DEVICE type __##letter##rcp_##mode(type x) { return weft_divide((type)1, x, weft_##mode); } \
+  WEFT_DEVICE type __##letter##sqrt_##mode(type x) { return weft_root(x, root(x), weft_##mode); }
+WEFT_ROUNDED(f, float, __builtin_sqrtf)
+WEFT_ROUNDED(d, double, __builtin_sqrt)
+#undef WEFT_DIRECTED
 #undef WEFT_ROUNDED
+WEFT_DEVICE float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+WEFT_DEVICE double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
 
 WEFT_DEVICE int __mul24(int x, int y) { return ((x << 8) >> 8) * ((y << 8) >> 8); }
 WEFT_DEVICE unsigned int __umul24(unsigned int x, unsigned int y) { return (x & 0xffffffu) * (y & 0xffffffu); }

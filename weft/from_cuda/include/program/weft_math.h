@@ -108,6 +108,8 @@ WEFT_CUDA1(erfcx, __builtin_exp((double)x *(double)x) * __builtin_erfc((double)x
 WEFT_BOTH float fdividef(float x, float y) { return x / y; }
 WEFT_BOTH float fdivide(float x, float y) { return x / y; }
 WEFT_BOTH double fdivide(double x, double y) { return x / y; }
+WEFT_DEVICE double nan(const char *) { return __builtin_nan(""); }
+WEFT_DEVICE float nanf(const char *) { return __builtin_nanf(""); }
 WEFT_DEVICE double exp10(double x) { return __builtin_pow(10.0, x); }
 WEFT_DEVICE float exp10f(float x) { return (float)__builtin_pow(10.0, (double)x); }
 WEFT_BOTH float saturate(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }

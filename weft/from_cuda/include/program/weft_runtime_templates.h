@@ -26,6 +26,10 @@ template <typename T> static __inline__ cudaError_t cudaMallocAsync(T **at, size
   return ::cudaMallocAsync((void **)at, bytes, stream);
 }
 template <typename T>
+static __inline__ cudaError_t cudaMallocFromPoolAsync(T **at, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
+  return ::cudaMallocFromPoolAsync((void **)at, bytes, pool, stream);
+}
+template <typename T>
 static __inline__ cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags) {
   return ::cudaHostGetDevicePointer((void **)device, host, flags);
 }
@@ -105,4 +109,11 @@ static __inline__ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGr
 static __inline__ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, cudaGraphNode_t *, char *,
                                                    size_t) {
   return cudaGraphInstantiateWithFlags(made, graph, 0);
+}
+static __inline__ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t made, cudaGraph_t graph, cudaGraphNode_t *,
+                                                  cudaGraphExecUpdateResult *result) {  // as before CUDA 12
+  cudaGraphExecUpdateResultInfo info;
+  cudaError_t error = ::cudaGraphExecUpdate(made, graph, &info);
+  if (result) *result = info.result;
+  return error;
 }

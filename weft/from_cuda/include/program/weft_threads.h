@@ -55,11 +55,10 @@ static __inline__ __device__ unsigned int __laneid() { return weft_thread_rank()
 
 template <typename T>
 static __inline__ __device__ T weft_shuffle(unsigned int mask, T value, unsigned int from_lane) {
-  static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
-  unsigned long long bits = 0;
-  __builtin_memcpy(&bits, &value, sizeof(T));
-  bits = weft_exchange(mask, bits, from_lane);
-  __builtin_memcpy(&value, &bits, sizeof(T));
+  unsigned long long bits[(sizeof(T) + 7) / 8] = {};
+  __builtin_memcpy(bits, &value, sizeof(T));
+  for (unsigned int i = 0; i < sizeof bits / 8; ++i) bits[i] = weft_exchange(mask, bits[i], from_lane);
+  __builtin_memcpy(&value, bits, sizeof(T));
   return value;
 }
 
