@@ -274,3 +274,9 @@ def test_products_by_descriptors_and_of_other_types(tmp_path: Path) -> None:
 def test_graphs_record_every_kind_of_work_of_their_streams_and_only_theirs(tmp_path: Path) -> None:
     text = (Path(__file__).parent / "graphs.cu").read_text()
     assert printed(tmp_path, text) == ["1 1 0  0 0 5 0", "7 1 5 6", "7 11 7", "1"]
+
+
+def test_rounding_in_a_direction_and_groups_of_every_kind(tmp_path: Path) -> None:
+    text = (Path(__file__).parent / "rounding_and_groups.cu").read_text()
+    # Thread 40: 40 + ... + 47; thread 37 has 111, 37.5 and 37; 34, 37, ..., 61 have its label.
+    assert printed(tmp_path, text, "-Xcompiler", "-frounding-math") == ["0 0", "348 223 61 10 2016 13", "1"]

@@ -6,7 +6,7 @@ struct curandStateXORWOW {
   unsigned int d, v[5];
   int has_normal, has_double;
   float normal;
-  int high_double, low_double;  // the second of a pair of doubles
+  int normal_double[2];  // the bits of the second of a pair
 };
 typedef struct curandStateXORWOW curandStateXORWOW_t, curandState_t, curandState;
 struct curandStatePhilox4_32_10 {
@@ -15,7 +15,7 @@ struct curandStatePhilox4_32_10 {
   unsigned int used;
   int has_normal, has_double;
   float normal;
-  int high_double, low_double;  // the second of a pair of doubles
+  int normal_double[2];  // the bits of the second of a pair
 };
 typedef struct curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
 
@@ -114,16 +114,19 @@ template <typename State> WEFT_RANDOM double2 curand_normal2_double(State *s) {
   double first = curand_uniform_double(s);
   unsigned int low = curand(s);
   unsigned long long z = (unsigned long long)low ^ ((unsigned long long)curand(s) << (53 - 32));
-  double radius = sqrt(-2.0 * log(first)), angle = z * (1.1102230246251565e-16 * 2.0) + 1.1102230246251565e-16;
-  return make_double2(radius * sinpi(angle), radius * cospi(angle));
+  double radius = sqrt(-2.0 * log(first)), turns = z * (1.1102230246251565e-16 * 2.0) + 1.1102230246251565e-16;
+  return make_double2(radius * sin(3.141592653589793 * turns), radius * cos(3.141592653589793 * turns));
 }
 template <typename State> WEFT_RANDOM double curand_normal_double(State *s) {
   if (s->has_double) {
+    double second;
+    __builtin_memcpy(&second, s->normal_double, sizeof second);
     s->has_double = 0;
-    return __hiloint2double(s->high_double, s->low_double);
+    return second;
   }
   double2 both = curand_normal2_double(s);
-  s->has_double = 1, s->high_double = __double2hiint(both.y), s->low_double = __double2loint(both.y);
+  __builtin_memcpy(s->normal_double, &both.y, sizeof both.y);
+  s->has_double = 1;
   return both.x;
 }
 template <typename State> WEFT_RANDOM double curand_log_normal_double(State *s, double mean, double deviation) {
