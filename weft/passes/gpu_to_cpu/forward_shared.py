@@ -4,6 +4,9 @@
 element is found from the subscript, and what it stored is written out for that thread. The array goes, and with it
 most often the barrier. A shared array qualifies where one statement fills it, once, with something cheap that reads
 only memory the kernel does not write. An element that was not stored is not read either.
+
+Blocks at the edges of a grid (``if bx == 0``) often store something else. Where that alone keeps an array, all other
+blocks get code of their own.
 """
 
 from __future__ import annotations
@@ -11,16 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var
-from weft.ir.nesting import inner_statements, perfect_nest
+from weft.ir.nesting import has_loop, inner_statements, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Alloc, Atomic, For, Kernel, Let, Seq, Stmt, Store, While
-from weft.ir.visit import count_nodes, free_vars, loads, map_statements, mentions, rewrite, substitute, walk
+from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Let, Seq, Stmt, Store, While
+from weft.ir.visit import Node, count_nodes, free_vars, loads, map_statements, mentions, rewrite, substitute, walk
+from weft.passes.analysis.conditions import all_of, conjuncts
 from weft.passes.plain.shorten_lets import names_in
 
 #: Nodes of a value that may be computed again at every use.
 LONGEST = 40
+#: Nodes of a block's code that may be written out twice.
+LONGEST_BLOCK = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +46,49 @@ class Filling:
 
 def forward_shared(kernel: Kernel) -> Kernel:
     """``kernel`` without shared arrays that only hand on what is cheap to compute."""
-    return replace(kernel, body=_visit(kernel.body))
+    return replace(kernel, body=_visit(kernel.body, frozenset()))
 
 
-def _visit(s: Stmt) -> Stmt:
-    s = map_statements(s, _visit)
+def _visit(s: Stmt, blocks: frozenset[str]) -> Stmt:
+    if isinstance(s, For) and s.kind == "block":
+        blocks |= {s.var.name}
+        if not has_loop(s.body, "block"):
+            return replace(s, body=_without_edges(s.body, blocks))
+    return map_statements(s, lambda n: _visit(n, blocks)) if has_loop(s, "block") else _forward(s)
+
+
+def _without_edges(body: Stmt, blocks: frozenset[str]) -> Stmt:
+    """The code of a block; of one that is not at an edge apart from it, where shared arrays are left out there alone."""
+    whole = _forward(body)
+    edges = set(_edges(body, blocks))
+    if not edges or count_nodes(body) > LONGEST_BLOCK:
+        return whole
+    never = Const(False, dt.bool_)
+    middle = _forward(simplify(rewrite(body, lambda n: never if n in edges else None)))
+    if len(_arrays(middle)) >= len(_arrays(whole)):
+        return whole
+    inside = sorted((Compare("!=", e.left, e.right) for e in edges), key=str)
+    return If(all_of(inside), middle, whole, span=body.span)
+
+
+def _edges(body: Stmt, blocks: frozenset[str]) -> Iterator[Compare]:
+    """Tests for a number of the block, the same for all its threads."""
+    bound = mentions(body).bound | assigned_names(body)
+    for n in walk(body):
+        if isinstance(n, If):
+            for test in conjuncts(n.condition):
+                names = set(free_vars(test))
+                if isinstance(test, Compare) and test.op == "==" and names & blocks and not names & bound:
+                    if test.left.dtype == dt.index and not loads(test):
+                        yield test
+
+
+def _arrays(s: Stmt) -> list[Alloc]:
+    return [n for n in walk(s) if isinstance(n, Alloc) and n.buffer.scope == "shared"]
+
+
+def _forward(s: Stmt) -> Stmt:
+    s = map_statements(s, _forward)
     if isinstance(s, Alloc) and s.buffer.scope == "shared":
         filling = _find_filling(s)
         if filling is not None:
@@ -120,13 +165,25 @@ def _forwarded(body: Stmt, buffer: Buffer, filling: Filling) -> Stmt:
 def merge_arms(s: Stmt) -> Stmt:
     """``t == 0 ? A[3] : A[t + 3]`` as ``A[t + 3]``, everywhere in ``s``: a border that the block had is none."""
 
-    def merged(n: object) -> Expr | None:
-        if not isinstance(n, Select) or not isinstance(n.condition, Compare) or n.condition.op != "==":
+    def merged(n: object) -> Node | None:
+        if not isinstance(n, (Select, If)) or n.otherwise is None:
             return None
-        left, right = n.condition.left, n.condition.right
-        if not isinstance(left, Var) or not isinstance(right, Const):
+        there = _place(n.condition)
+        if there is None or (isinstance(n, If) and assigned_names(n) & {v.name for v in there}):
             return None
-        there = simplify(substitute(n.otherwise, {left: right}))
-        return n.otherwise if there == simplify(substitute(n.then, {left: right})) else None
+        same = simplify(substitute(n.then, there)) == simplify(substitute(n.otherwise, there))
+        return n.otherwise if same else None
 
     return rewrite(s, merged)
+
+
+def _place(condition: Expr) -> dict[Var, Expr] | None:
+    """The constants that variables are compared with, where that is all ``condition`` does."""
+    there: dict[Var, Expr] = {}
+    for test in conjuncts(condition):
+        if not isinstance(test, Compare) or test.op != "==" or not isinstance(test.left, Var):
+            return None
+        if not isinstance(test.right, Const) or test.left in there:
+            return None
+        there[test.left] = test.right
+    return there

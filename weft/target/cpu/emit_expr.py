@@ -68,8 +68,14 @@ def _emit_call(f: Function, e: Call) -> Value:
     if e.name == REINTERPRET:
         bits = f.b.bitcast(narrow_to_memory(f, arguments[0], dtype), storage_type(e.type.scalar))
         return widen_from_memory(f, bits, e.type.scalar)
+    if e.name == "pow" and _is_two(e.args[1]):  # a product is rounded once, the function a little more
+        return round_to(f, f.b.fmul(arguments[0], arguments[0]), e.type)
     result = MATH[e.name](f.b, arguments, float32 if dtype.is_narrow_float else dtype)
     return round_to(f, result, e.type)
+
+
+def _is_two(e: Expr) -> bool:
+    return _is_two(e.value) if isinstance(e, Broadcast) else isinstance(e, Const) and e.value == 2
 
 
 def _emit_ramp(f: Function, e: Ramp) -> Value:

@@ -49,6 +49,7 @@ PASSES = (
     "separate_tiles",
     "guard_loads",
     "multiply_reciprocals",
+    "convert_ifs",
     "vectorize_innermost",
     "strip_vector_loops",
     "separate_borders",
