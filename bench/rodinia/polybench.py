@@ -103,17 +103,25 @@ def openmp_seconds(program: Path, threads: int) -> float:
     return float(done.stdout.split()[0]) if done.returncode == 0 and done.stdout else math.nan
 
 
-def compare(checkout: Path, name: str, folder: Path, threads: list[int]) -> list[float]:
-    """Prints the row of a program; how many times faster than OpenMP it is, for each number of threads."""
-    where, sizes = PROGRAMS[name]
-    defines = [f"-D{size}" for size in sizes.split()]
+def sizes_of(name: str) -> list[str]:
+    return [f"-D{size}" for size in PROGRAMS[name][1].split()]
+
+
+def options_of(checkout: Path, name: str, folder: Path) -> BuildOptions:
+    """What nvcc would be told."""
     (source,) = (checkout / "CUDA" / name).glob("*.cu")
     # Headers have sizes of their own unless N is defined.
-    own = defines if any(d.startswith("-DN=") for d in defines) else [*defines, "-DN=1"]
-    options = read_options(["-O3", *own, *FLAGS.get(name, ()), str(source), "-o", str(folder / name)])
+    sizes = sizes_of(name)
+    own = sizes if any(size.startswith("-DN=") for size in sizes) else [*sizes, "-DN=1"]
+    return read_options(["-O3", *own, *FLAGS.get(name, ()), str(source), "-o", str(folder / name)])
+
+
+def compare(checkout: Path, name: str, folder: Path, threads: list[int]) -> list[float]:
+    """Prints the row of a program; how many times faster than OpenMP it is, for each number of threads."""
+    options = options_of(checkout, name, folder)
     build_program(options, ahead=False)
     reference = folder / f"{name}-openmp"
-    build_openmp(checkout / "OpenMP" / where, defines, reference)
+    build_openmp(checkout / "OpenMP" / PROGRAMS[name][0], sizes_of(name), reference)
     run_one(options, 1)  # makes the code
     row, ratios = f"{name:10} right", []
     for count in threads:

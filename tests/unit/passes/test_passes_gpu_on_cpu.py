@@ -25,10 +25,12 @@ from weft.passes.gpu_to_cpu.merge_blocks import merge_blocks
 from weft.passes.gpu_to_cpu.narrow_threads import narrow_threads
 from weft.passes.gpu_to_cpu.peel_borders import peel_borders
 from weft.passes.gpu_to_cpu.remove_barriers import remove_barriers
+from weft.passes.gpu_to_cpu.run_once import run_once
 from weft.passes.gpu_to_cpu.separate_blocks import separate_blocks
 from weft.passes.gpu_to_cpu.split_threads import split_threads
 from weft.passes.gpu_to_cpu.unroll_phases import unroll_phases
 from weft.passes.guards.hoist_guards import hoist_guards
+from weft.passes.plain.convert_ifs import convert_ifs
 from weft.passes.plain.inline_indices import inline_indices
 
 Pass = Callable[[Kernel], Kernel]
@@ -101,6 +103,94 @@ def test_a_shared_store_is_forwarded_to_the_neighbours_load() -> None:
 def test_a_border_of_the_block_is_none_once_memory_is_read_directly() -> None:
     body = "S[t] = A[b * 32 + t] barrier(block) B[b * 32 + t] = t == 0 ? A[b * 32] : S[t]"
     assert "?" not in after(program(body), inline_indices, forward_shared)
+
+
+#: A stencil as in CUDA: what is beyond a block's border is stored apart, and something else by blocks at the edges.
+BORDERED = """kernel k(A: int32[128], out B: int32[128]) {
+  block b in 0:4 {
+    alloc S: int32[32] in shared
+    alloc W: int32[32] in shared
+    thread t in 0:32 {
+      if b == 0 { W[t] = 7_i32 } else { W[t] = A[b * 32 - 1] }
+      S[t] = A[b * 32 + t]
+      barrier(block)
+      if t == 0 { B[b * 32 + t] = WEST + S[t] } else { B[b * 32 + t] = S[t - 1] + S[t] }
+    }
+  }
+}"""
+
+
+def test_blocks_away_from_the_edges_need_no_shared_arrays() -> None:
+    text = after(BORDERED.replace("WEST", "W[t]"), inline_indices, forward_shared)
+    middle, edge = text.split("} else {", 1)
+    assert "if b != 0 {" in middle
+    assert "alloc" not in middle
+    assert "if t == 0" not in middle  # both arms were A[b * 32 + (t - 1)] + A[b * 32 + t]
+    assert "alloc W" in edge
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        BORDERED.replace("WEST", "W[t + 1]").replace("alloc W: int32[32]", "alloc W: int32[33]"),  # nobody stored it
+        BORDERED.replace("WEST", "W[t] * 2_i32"),  # another value than the others have
+        BORDERED.replace("WEST", "W[t]").replace("if t == 0 {", "if t <= 0 {"),  # no test for one place
+        BORDERED.replace("WEST", "W[t]").replace("b == 0", "t == 0"),  # no edge
+    ],
+)
+def test_arms_that_differ_stay(other: str) -> None:
+    kernel = forward_shared(inline_indices(parse_kernel(other)))
+    verify(kernel)
+    assert "if t" in print_kernel(kernel)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_once"),
+    [
+        ("B[t] = 0_i32 for i in 0:4 { B[t] = B[t] + A[i] }", True),
+        ("if t < n { B[t] = 0_i32 B[t] = B[t] + 1_i32 }", True),
+        ("let x: int32 = A[t] B[t] = x C[t] = B[t]", True),
+        ("B[t] = B[t] + 1_i32", False),  # eight times one more
+        ("B[t] = 0_i32 B[t] = B[t + 1] + 1_i32", False),  # another element than the one that was set
+        ("if A[t] > 0_i32 { B[t] = 0_i32 } C[t] = B[t]", False),  # not always set
+        ("if t < n { B[t] = 0_i32 } B[t] = B[t] + 1_i32", False),
+        ("C[t] = B[t] B[t] = 0_i32", False),
+        ("for i in 0:2 { B[t + i] = 0_i32 B[t + i] = B[t + i] + B[t] }", False),
+        ("B[t] = int32(y)", False),  # threads differ
+        ("atomic B[t] += 1_i32", False),
+    ],
+)
+def test_threads_that_do_the_same_run_once(body: str, is_once: bool) -> None:
+    text = f"""kernel k(n: int64, A: int32[64], out B: int32[64], out C: int32[64]) {{
+  block b in 0:1 {{ thread y in 0:8 {{ thread t in 0:32 {{ {body} }} }} }} }}"""
+    kernel = parse_kernel(text)
+    done = run_once(kernel)
+    assert ("thread y" not in print_kernel(done)) == is_once
+    given = make_arguments(kernel)
+    one, other = ([a.copy() if isinstance(a, np.ndarray) else a for a in given] for _ in range(2))
+    interpret(kernel, one, check=False)
+    interpret(done, other, check=False)
+    for a, b in zip(one, other):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("body", "branches"),
+    [
+        ("let k: int32 = 0_i32 if A[t] < 3_i32 { k = 1_i32 } else { k = A[t + 1] } B[t] = k", 1),  # a load may fail
+        ("let k: int32 = A[t] if k < 3_i32 { k = 1_i32 } else if k > 9_i32 { k = 9_i32 } B[t] = k", 0),
+        ("if A[t] < 3_i32 { B[t] = 1_i32 } else { B[t] = 2_i32 }", 0),
+        ("if A[t] < 3_i32 { B[t] = 1_i32 } else { C[t] = 2_i32 }", 1),
+        ("if A[t] < 3_i32 { B[t] = 1_i32 }", 1),
+        ("let k: int32 = 0_i32 let m: int32 = 0_i32 if A[t] < 3_i32 { k = 1_i32 m = 4_i32 } B[t] = k + m", 0),
+        ("let k: int32 = 0_i32 let m: int32 = A[t] if m < 3_i32 { m = 4_i32 k = m } B[t] = k + m", 1),
+        ("let k: int32 = 0_i32 let m: int32 = A[t] if m < 3_i32 { k = m m = 4_i32 } B[t] = k + m", 1),
+        ("let k: int32 = A[t] if k < 3_i32 { k = 8_i32 / (A[t] + 1_i32) } B[t] = k", 1),  # a division may fail
+    ],
+)
+def test_branches_that_choose_a_value_are_a_choice(body: str, branches: int) -> None:
+    text = program(body.replace("/", "//")).replace("B[t]", "B[b * 32 + t]").replace("C[t]", "C[b * 32 + t]")
+    assert after(text, convert_ifs).count("if ") == branches
 
 
 @pytest.mark.parametrize(

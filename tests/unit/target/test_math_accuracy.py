@@ -10,6 +10,8 @@ import pytest
 from vector_math_harness import MACHINES, run
 
 from weft.ir.intrinsics import INTRINSICS
+from weft.ir.parser import parse_kernel
+from weft.target.cpu.lower import emit_kernel
 
 #: name: (float32 ulp, float64 ulp). No more than 2 for those everyone uses.
 UNARY = {
@@ -27,6 +29,13 @@ EDGES = [
     1 + 2**-23, 1 - 2**-24, 1 + 2**-52, 88.7, 88.73, 89.4, -87.4, -103.9, -104, 709.7, 710.4, -745.1, -746, 35.1, 171.6,
     math.pi, math.pi / 2, 1e22, 6381956970095103.0 * 2.0**797,
 ]  # fmt: skip
+
+
+def test_a_square_is_one_product() -> None:
+    text = "kernel k(A: float64[8], out B: float64[8]) { for i in 0:8 { B[i] = pow(A[i], EXPONENT) } }"
+    square, cube = (emit_kernel(parse_kernel(text.replace("EXPONENT", e))) for e in ("2.0_f64", "3.0_f64"))
+    assert square.count(" fmul ") == 1
+    assert cube.count(" fmul ") > 10
 
 
 def ulps(got: Any, exact: Any) -> Any:

@@ -11,6 +11,7 @@ PASSES = (
     _pass("forward_shared", needs="no blocks", only_if="barriers, shared storage"),
     _pass("remove_barriers", needs="no blocks", only_if="barriers"),
     _pass("split_threads", needs="no blocks, no reductions", gives="no barriers", only_if="thread loops"),
+    _pass("run_once", needs="no barriers", only_if="thread loops"),
     _pass("unroll_phases", needs="no barriers", only_if="thread loops"),
     _pass("undo_strides", needs="no barriers", only_if="thread loops"),
     _pass("coalesce_blocks", needs="no barriers", only_if="block loops"),

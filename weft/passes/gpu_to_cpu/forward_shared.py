@@ -58,7 +58,7 @@ def _visit(s: Stmt, blocks: frozenset[str]) -> Stmt:
 
 
 def _without_edges(body: Stmt, blocks: frozenset[str]) -> Stmt:
-    """The code of a block; of one that is not at an edge apart from it, where shared arrays are left out there alone."""
+    """The code of a block, twice where one away from the edges can leave out shared arrays that others keep."""
     whole = _forward(body)
     edges = set(_edges(body, blocks))
     if not edges or count_nodes(body) > LONGEST_BLOCK:
@@ -78,9 +78,10 @@ def _edges(body: Stmt, blocks: frozenset[str]) -> Iterator[Compare]:
         if isinstance(n, If):
             for test in conjuncts(n.condition):
                 names = set(free_vars(test))
-                if isinstance(test, Compare) and test.op == "==" and names & blocks and not names & bound:
-                    if test.left.dtype == dt.index and not loads(test):
-                        yield test
+                if not isinstance(test, Compare) or test.op != "==" or test.left.dtype != dt.index or loads(test):
+                    continue
+                if names & blocks and not names & bound:
+                    yield test
 
 
 def _arrays(s: Stmt) -> list[Alloc]:

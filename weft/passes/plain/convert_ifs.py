@@ -46,14 +46,14 @@ def _chosen_values(s: If) -> Stmt | None:
     then, other = _assigned(s.then), _assigned(s.otherwise)
     if then is None or other is None:
         return None
-    names = {v.name for v in (*then, *other)}
-    if names & set(free_vars(s.condition)):
+    variables = list(dict.fromkeys((*then, *other)))
+    read = set(free_vars(s.condition))
+    if len(variables) > 1 and any(
+        v.name in read for v in variables
+    ):  # the first would change what others are chosen by
         return None
-    chosen = [
-        Assign(v, Select(s.condition, then.get(v, v), other.get(v, v), span=s.span), span=s.span)
-        for v in dict.fromkeys((*then, *other))
-    ]
-    return sequence(chosen)
+    chosen = (Select(s.condition, then.get(v, v), other.get(v, v), span=s.span) for v in variables)
+    return sequence([Assign(v, value, span=s.span) for v, value in zip(variables, chosen)])
 
 
 def _assigned(s: Stmt | None) -> dict[Var, Expr] | None:

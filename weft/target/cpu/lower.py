@@ -30,6 +30,7 @@ PASSES = (
     "forward_shared",
     "remove_barriers",
     "split_threads",
+    "run_once",
     "unroll_phases",
     "undo_strides",
     "coalesce_blocks",
