@@ -1,46 +1,62 @@
 """``python -m bench.rodinia CHECKOUT [--only bfs nw] [--threads 1 2] [--timed-only] [--work FOLDER] [--reasons]``.
 
 Builds the CUDA programs of a checkout of Rodinia 3.1, runs them, and checks them twice: what came back from the device
-with whole-grid code against threads run one by one, and the program's results against its OpenMP version's. Times are
-those of kernels: launches on our side, parallel regions on OpenMP's; the best of three runs, taken in turns.
+with whole-grid code against threads run one by one, and the program's results against its OpenMP version's, its own
+check or a reference of ours. Times are those of kernels: launches on our side, parallel regions on OpenMP's, the best
+of three runs in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from bench.rodinia.build import Failed, Outcome, Workshop
 from bench.rodinia.compare import differ, differ_in_bytes, numbers_of
 from bench.rodinia.inputs import write_inputs
 from bench.rodinia.programs import PROGRAMS, Program
+from bench.rodinia.references import REFERENCES
 
 RUNS = 3
 #: Sums that are added in another order differ by more than one operation does.
 TOLERANCE = 2e-4
 
 
-def check(shop: Workshop, program: Program) -> tuple[list[str], Outcome]:
-    """Raises `Failed` where results are wrong; notes, and the run with fast code."""
-    notes = []
+def check(shop: Workshop, program: Program) -> tuple[str, Outcome]:
+    """Raises `Failed` where results are wrong; what they were compared with, and the run with fast code."""
     plain = shop.run(program, "plain", 1)  # one thread: sums by atomics in one order
     fast = shop.run(program, "fast", 1)
     told = differ_in_bytes(plain.copies, fast.copies, TOLERANCE) if plain.copies.exists() else None
     if told:
         raise Failed(f"kernels differ from threads one by one: {told}")
-    if any(word in fast.results.lower() for word in ("fail", "dismatch")):
-        raise Failed("the program's own check fails")
+    if program.name in REFERENCES:
+        told = REFERENCES[program.name](shop.work / "data", fast)
+        if told:
+            raise Failed(f"differs from a reference of ours: {told}")
+        return "a reference of ours", fast
+    if program.own_check:
+        if not re.search(program.own_check, fast.results):
+            raise Failed("the program's own check fails")
+        return "its own check", fast
+    if program.cpu_arguments:
+        version = replace(program.cuda, arguments=tuple(program.cpu_arguments.split()))
+        _compare("its own computation on the CPU", shop.run(replace(program, cuda=version), "plain", 1), fast, 0.0)
+        return "its own computation on the CPU", fast
     if program.openmp is None or program.tolerance is None:
-        notes.append(program.why)
-        return notes, fast
+        return f"threads one by one only: {program.why}", fast
     shop.build_openmp(program)
-    reference = shop.run(program, "openmp", 2)
-    told = differ(numbers_of(reference.results), numbers_of(fast.results), program.tolerance)
+    _compare("OpenMP", shop.run(program, "openmp", 2), fast, program.tolerance)
+    return f"OpenMP, within {program.tolerance:g}", fast
+
+
+def _compare(with_what: str, reference: Outcome, fast: Outcome, tolerance: float) -> None:
+    told = differ(numbers_of(reference.results), numbers_of(fast.results), tolerance)
     if told:
-        raise Failed(f"differs from OpenMP: {told}")
-    return notes, fast
+        raise Failed(f"differs from {with_what}: {told}")
 
 
 def ratio(shop: Workshop, program: Program, threads: int) -> tuple[float, float, float] | None:
@@ -68,6 +84,8 @@ def main() -> int:
     shop = Workshop(options.checkout.resolve(), options.work.resolve())
     ratios: dict[int, list[float]] = {t: [] for t in options.threads}
     right = 0
+    if not options.timed_only:
+        print("| program | results | compared with | kernels as whole grids | built in |\n|---|---|---|---|---|")
     for program in PROGRAMS:
         if options.only and program.name not in options.only:
             continue
@@ -87,16 +105,15 @@ def main() -> int:
 def _report(shop: Workshop, program: Program, reasons: bool) -> int:
     try:
         built = shop.build_cuda(program)
-        notes, fast = check(shop, program)
+        compared, fast = check(shop, program)
         shop.build_cuda(program, ahead=True)
         if program.openmp is not None:
             shop.build_openmp(program)
     except Failed as failure:
-        print(f"{program.name:22} WRONG  {failure}", flush=True)
+        print(f"| {program.name} | wrong | {failure} | | |", flush=True)
         return 0
     whole = sum(calls > plain for calls, plain, _ in fast.kernels.values())
-    row = f"{program.name:22} right  built in {built:4.1f} s, {whole} of {len(fast.kernels)} kernels as whole grids"
-    print(row + "".join(f"; {n}" for n in notes if n), flush=True)
+    print(f"| {program.name} | right | {compared} | {whole} of {len(fast.kernels)} | {built:.1f} s |", flush=True)
     for kernel, why in fast.refused.items() if reasons else ():
         print(f"    {kernel}: {why.splitlines()[0]}", flush=True)
     return 1

@@ -58,6 +58,7 @@ def to_threads(text: str, unit: str, source: str, target: str, *, linked: bool =
     text = re.sub(r" ?\baddrspace\(\d+\)", "", text)
     text = re.sub(r"(@llvm\.[\w.]*)", lambda m: re.sub(r"\.p\d+(?=[.\s]|$)", ".p0", m.group(1)), text)
     text = text.replace("emissionKind: DebugDirectivesOnly", "emissionKind: FullDebug")  # what -g means on a CPU
+    text = re.sub(r"DW_OP_constu, \d+, DW_OP_swap, DW_OP_xderef", "", text)  # where a debugger finds shared memory
     text = text.replace("ptx_kernel ", "").replace("@vprintf(", "@weft_vprintf(")
     text = text.replace("@__assert_fail(", "@weft_assert_fail(")
     text = _hide(_GPU_ATTRIBUTES.sub("", text))

@@ -76,7 +76,8 @@ def compile_grid(unit: Unit, kernel: str, key: str, flags: Sequence[str] = ()) -
     made = translate(unit, unit.kernels[kernel], read_launch(key))
     name = "k" + hashlib.blake2b(f"{unit.source.name} {kernel} {key}".encode(), digest_size=8).hexdigest()
     contract = "-ffp-contract=off" not in flags
-    code = compile_kernel(replace(made.kernel, name=name), local_machine(), contract=contract)
+    shown_as = made.kernel.name if any(f.startswith("-g") for f in flags) else ""
+    code = compile_kernel(replace(made.kernel, name=name), local_machine(), contract=contract, shown_as=shown_as)
     return Compiled(code.object, code.entry, "".join(f"{_line(s, made.launch)}\n" for s in made.slots))
 
 

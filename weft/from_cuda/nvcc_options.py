@@ -19,7 +19,7 @@ _IGNORED_WITH_VALUE = frozenset({
     "--gpu-name", "-t", "--threads", "--cudart", "-cudart", "-diag-suppress", "--diag-suppress", "-Xcudafe",
 })  # fmt: skip
 _IGNORED = frozenset({
-    "-G", "--device-debug", "-lineinfo", "--generate-line-info", "-use_fast_math", "--use_fast_math", "-dlto",
+    "-use_fast_math", "--use_fast_math", "-dlto",
     "-rdc=false", "--relocatable-device-code=false",
     "--expt-relaxed-constexpr", "-expt-relaxed-constexpr",
     "--extended-lambda", "-extended-lambda", "--expt-extended-lambda", "-expt-extended-lambda", "-deviceemu",
@@ -28,6 +28,8 @@ _IGNORED = frozenset({
 })  # fmt: skip
 #: What nvcc defines where device code of several units is linked.
 RELOCATABLE = "-D__CUDACC_RDC__"
+#: Code for debuggers: threads one by one, not optimized, with the variables of kernels.
+DEVICE_DEBUG = "--cuda-noopt-device-debug"
 _RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 _TO_HOST = frozenset({"-Xcompiler", "--compiler-options"})
 #: CUDA's libraries: what programs need of them is in the runtime library.
@@ -60,7 +62,10 @@ class BuildOptions:
 
     @property
     def units(self) -> dict[str, tuple[Path, list[str]]]:
-        """The CUDA sources and their options, by what the built program calls them."""
+        """The CUDA sources and their options, by what the built program calls them; none where debuggers are to see
+        kernels as they are written."""
+        if DEVICE_DEBUG in self.compile:
+            return {}
         return {unit_name(f, self.compile): (f, self.compile) for f in self.files if f.suffix in CUDA}
 
 
@@ -114,6 +119,10 @@ def _read_one(argument: str, rest: list[str], options: BuildOptions) -> bool:
     elif argument in _RELOCATABLE:
         options.compile_only |= argument in ("-dc", "--device-c")
         options.compile += [RELOCATABLE] if RELOCATABLE not in options.compile else []
+    elif argument in ("-G", "--device-debug"):
+        options.compile += [DEVICE_DEBUG, "-g"]
+    elif argument in ("-lineinfo", "--generate-line-info"):
+        options.compile.append("-gline-tables-only")
     elif argument in ("-rdc", "--relocatable-device-code"):
         rest[:0] = [f"-rdc={_value(argument, rest)}"]
     elif argument in ("-dlink", "--device-link"):

@@ -15,7 +15,7 @@ from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.host_text import share_variables, target_lines
 from weft.from_cuda.kept_code import KeptCode, keep_kernels, source_digest
 from weft.from_cuda.launches_text import as_clang_reads
-from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, RELOCATABLE, BuildOptions, unit_name
+from weft.from_cuda.nvcc_options import CUDA, DEVICE_DEBUG, HOST, LINKED, RELOCATABLE, BuildOptions, unit_name
 from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import (
     INCLUDE,
@@ -99,7 +99,7 @@ def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path, ahe
     if file.suffix in CUDA:
         listed = _listed(file, options)
         return compile_unit(file, options.compile, to, folder, ahead=ahead, listed=listed, watched=options.watched)
-    flags = [f for f in options.compile if file.suffix != ".c" or not f.startswith("-std=c++")]
+    flags = [f for f in options.compile if f != DEVICE_DEBUG and (file.suffix != ".c" or not f.startswith("-std=c++"))]
     command = host_compiler("c" if file.suffix == ".c" else "c++")
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
     listed = _listed(file, options)
@@ -132,7 +132,7 @@ def compile_unit(
     watched: bool = False,
 ) -> Path:
     """One CUDA source into one object: the host's half and the device's, both at once."""
-    unit = unit_name(file, flags)
+    unit, is_debugged = unit_name(file, flags), DEVICE_DEBUG in flags
     base = folder / f"{file.stem}-{unit}"
     binary = base.with_suffix(".unit")
     binary.write_bytes(unit.encode() + b"\0")
@@ -157,9 +157,11 @@ def compile_unit(
     objects = [half.with_suffix(".o") for half in (host, device)]
     run_tools(
         [*clang_command(), *_CODE_FLAGS, level, "-c", str(host), "-o", str(objects[0])],
-        [*clang_command(), *_CODE_FLAGS, "-O2", "-march=native", "-c", str(device), "-o", str(objects[1])],
-    )
-    for name, code in grid_objects(unit, KeptCode(file, flags, source), made.kernels).items() if ahead else ():
+        [*clang_command(), *_CODE_FLAGS, "-O0" if is_debugged else "-O2", "-march=native", "-c", str(device), "-o",
+         str(objects[1])],
+    )  # fmt: skip
+    is_ahead = ahead and not is_debugged
+    for name, code in grid_objects(unit, KeptCode(file, flags, source), made.kernels).items() if is_ahead else ():
         objects.append(base.with_suffix(f".{name}.o"))
         objects[-1].write_bytes(code)
     run_tool([*linker_command(), "-r", "-nostdlib", *map(str, objects), "-o", str(to)])

@@ -100,7 +100,7 @@ def run_tool(command: Sequence[str], *, echo: bool = True) -> str:
 _ABSENT = {
     "cudnn": "cuDNN", "cusolver": "cuSOLVER", "cutensor": "cuTENSOR", "npp": "NPP", "nvjpeg": "nvJPEG", "nccl": "NCCL",
     "nvrtc": "NVRTC", "nvJitLink": "nvJitLink", "nvml": "NVML", "cusparseLt": "cuSPARSELt", "cublasXt": "cuBLASXt",
-    "cufftXt": "cuFFT's extensions", "cutlass/": "CUTLASS", "cute/": "CuTe", "nvscibuf": "NvSci", "optix": "OptiX",
+    "cutlass/": "CUTLASS", "cute/": "CuTe", "nvscibuf": "NvSci", "optix": "OptiX",
 }  # fmt: skip
 _NO_HEADER = re.compile(
     r"^(.*?):(\d+):.*error: '?([\w./-]+?)'?(?: file not found|: No such file or directory)$", re.MULTILINE

@@ -10,15 +10,20 @@ from pathlib import Path
 import pytest
 
 from weft.cli.main import main as weft_main
+from weft.from_cuda.context import Launch
 from weft.from_cuda.device_text import to_threads
+from weft.from_cuda.grid_code import compile_grid
 from weft.from_cuda.kept_code import KeptCode
 from weft.from_cuda.kept_launches import known_launches
 from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.nvcc_options import read_options
 from weft.from_cuda.program import build_program
 from weft.from_cuda.serve import run_program
+from weft.from_cuda.translate import translate
+from weft.from_cuda.unit import read_unit
 from weft.ir.errors import ArgumentError, LanguageError, UnsupportedError
 from weft.runtime.store import Artifact
+from weft.target.cpu.lower import emit_kernel
 
 FEATURES = r"""
 #include <cstdio>
@@ -160,6 +165,40 @@ def test_debuggers_find_lines_of_kernels() -> None:
     unit = "!1 = distinct !DICompileUnit(emissionKind: DebugDirectivesOnly)"
     text = f"define ptx_kernel void @k() {{\n  ret void\n}}\n{unit}\n"
     assert "emissionKind: FullDebug" in to_threads(text, "u0", "s0", "").text
+
+
+LINES = """__global__ void lines(float *x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n)
+    x[i] = x[i] * 2;
+}
+int main() {}
+"""
+
+
+def test_machine_code_of_whole_grids_has_lines_where_they_are_asked_for() -> None:
+    unit = read_unit(LINES, "lines.cu")
+    ((name, _),) = unit.kernels.items()
+    with_lines, without = (compile_grid(unit, name, "64 1 1 0 1 1 0", flags) for flags in (["-g"], []))
+    assert b".debug_line" in with_lines.object
+    assert b".debug_line" not in without.object
+    text = emit_kernel(translate(unit, unit.kernels[name], Launch()).kernel, shown_as="lines")
+    assert "!DILocation(line: 4," in text
+    assert 'DISubprogram(name: "lines"' in text
+    instructions = [line for line in text.splitlines() if line.startswith("  ") and "alloca" not in line]
+    assert all("!dbg" in line for line in instructions)
+
+
+def test_debuggers_get_kernels_as_they_are_written(tmp_path: Path) -> None:
+    """With -G: threads one by one, not optimized, variables and shared memory known."""
+    (tmp_path / "lines.cu").write_text(LINES)
+    options = read_options(["-G", str(tmp_path / "lines.cu"), "-o", str(tmp_path / "lines")])
+    assert options.units == {}
+    (program,) = build_program(options)
+    assert b".debug_info" in program.read_bytes()
+    expression = "!DIExpression(DW_OP_constu, 8, DW_OP_swap, DW_OP_xderef)"
+    made = to_threads(f"define ptx_kernel void @k() {{\n  ret void\n}}\n!1 = {expression}\n", "u0", "s0", "")
+    assert "!1 = !DIExpression()" in made.text
 
 
 def test_options_of_nvcc() -> None:

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from weft.ir.span import Span
+from weft.target.cpu.line_tables import LineTable
 from weft.target.cpu.llvm_values import Value, constant, element_align, element_of, lanes_of, mangled, vector
 
 
@@ -43,6 +45,7 @@ class Module:
     footer: list[str] = field(default_factory=list)
     functions: dict[str, Builder] = field(default_factory=dict)
     declarations: dict[str, str] = field(default_factory=dict)
+    lines: LineTable | None = None
 
     def function(
         self, name: str, returns: str, params: Sequence[tuple[str, str]], *, linkage: str = "", attributes: str = ""
@@ -57,7 +60,8 @@ class Module:
     def text(self) -> str:
         bodies = [f.text() for f in self.functions.values()]
         declares = [line for name, line in self.declarations.items() if name not in self.functions]
-        return "\n".join([*self.header, *bodies, *declares, *self.footer, ""])
+        lines = self.lines.footer() if self.lines is not None else []
+        return "\n".join([*self.header, *bodies, *declares, *self.footer, *lines, ""])
 
 
 def _arithmetic(op: str) -> Callable[[Builder, Value, Value], Value]:
@@ -98,6 +102,8 @@ class Builder:
         self._loaded: dict[str, Value] = {}
         #: Values of whatever the user of the builder wants to find again, for as long as `_loaded` holds.
         self.shared: dict[object, Value] = {}
+        #: From which line on code belongs to which place of the source, where that is asked for.
+        self.marks: list[tuple[int, Span]] = []
 
     # -- the function ---------------------------------------------------------------------------
 
@@ -111,8 +117,14 @@ class Builder:
         params = ", ".join(f"{type} %{name}" for type, name in self.params)
         linkage = f"{self.linkage} " if self.linkage else ""
         attributes = f" {self.attributes}" if self.attributes else ""
-        head = f"define {linkage}{self.returns} @{self.name}({params}){attributes} {{"
-        return "\n".join([head, "entry:", *self._allocas, *self._lines, "}"])
+        table = self.module.lines
+        of_head, lines = ("", self._lines) if table is None else table.function(self._lines, self.marks)
+        head = f"define {linkage}{self.returns} @{self.name}({params}){attributes}{of_head} {{"
+        return "\n".join([head, "entry:", *self._allocas, *lines, "}"])
+
+    def mark(self, span: Span) -> None:
+        """What follows belongs to ``span``."""
+        self.marks.append((len(self._lines), span))
 
     # -- blocks ---------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from weft.target.cpu.emit_context import (
 from weft.target.cpu.emit_convert import round_to
 from weft.target.cpu.emit_stmt import emit_stmt
 from weft.target.cpu.host import Machine
+from weft.target.cpu.line_tables import LineTable
 from weft.target.cpu.llvm_values import Value, constant
 
 
@@ -35,12 +36,16 @@ def entry_name(kernel: Kernel) -> str:
     return plain_name(kernel.name)
 
 
-def emit_module(kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...], *, contract: bool = False) -> str:
+def emit_module(
+    kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...], *, contract: bool = False, shown_as: str = ""
+) -> str:
     """The LLVM text of ``kernel``, all of whose loops have their final form.
 
-    ``contract`` lets a product and a sum become one operation, rounded once.
+    ``contract`` lets a product and a sum become one operation, rounded once. Where debuggers are to show it, they call
+    it ``shown_as``.
     """
     module = Module(machine_features(machine), header=[f'target triple = "{machine.triple}"'], footer=["!0 = !{}"])
+    module.lines = LineTable(shown_as) if shown_as else None
     numbers = {(s.message, s.span): n for n, s in enumerate(sites, 1)}
     program = Program(module, machine, entry_name(kernel), numbers, assigned_names(kernel.body), contract)
     b = module.function(program.name, "i32", [("ptr", "args")], attributes=function_attributes(machine))

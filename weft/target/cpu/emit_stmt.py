@@ -45,8 +45,11 @@ def emit_stmt(f: Function, s: st.Stmt) -> None:
     emit = _EMIT.get(type(s))
     if emit is None:
         raise InternalError(f"no code for a {type(s).__name__} statement", span=s.span)
-    if not f.b.terminated:
-        emit(f, s)
+    if f.b.terminated:
+        return
+    if s.span is not None and f.b.module.lines is not None:
+        f.b.mark(s.span)
+    emit(f, s)
 
 
 def _emit_seq(f: Function, s: st.Seq) -> None:

@@ -100,25 +100,38 @@ def lower_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool =
     return run_passes(PASSES, kernel, context_of(machine or host_machine(), fast=fast))
 
 
-def emit_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False, contract: bool = False) -> str:
+def emit_kernel(
+    kernel: Kernel,
+    machine: Machine | None = None,
+    *,
+    fast: bool = False,
+    contract: bool = False,
+    shown_as: str = "",
+) -> str:
     """The LLVM text of ``kernel``."""
     machine = machine or host_machine()
     lowered = lower_kernel(kernel, machine, fast=fast)
     try:
-        return emit_module(lowered, machine, assert_sites(kernel), contract=fast or contract)
+        return emit_module(lowered, machine, assert_sites(kernel), contract=fast or contract, shown_as=shown_as)
     except RecursionError:
         raise too_deep(kernel) from None
 
 
 def compile_kernel(
-    kernel: Kernel, machine: Machine | None = None, *, fast: bool = False, contract: bool = False
+    kernel: Kernel,
+    machine: Machine | None = None,
+    *,
+    fast: bool = False,
+    contract: bool = False,
+    shown_as: str = "",
 ) -> Compiled:
     """Machine code for ``kernel`` on ``machine``, this host unless given.
 
     ``fast`` numerics allow float sums and products in another order; they and ``contract`` a product fused into a sum.
+    With lines of the source where debuggers are to show it, as ``shown_as``.
     """
     machine = machine or host_machine()
-    text = emit_kernel(kernel, machine, fast=fast, contract=contract)
+    text = emit_kernel(kernel, machine, fast=fast, contract=contract, shown_as=shown_as)
     return Compiled(compile_llvm(text, machine), entry_name(kernel), assert_sites(kernel), text)
 
 

@@ -1,5 +1,6 @@
 // Complex numbers as pairs, and their functions.
 #pragma once
+#include <math.h>  // programs count on it
 #include "cuda_runtime.h"
 
 typedef float2 cuFloatComplex, cuComplex;

@@ -2,6 +2,7 @@
 #pragma once
 #define CUBLAS_V2_H_  // headers of the CUDA samples ask for these
 #define CUBLAS_API_H_
+#include "cuComplex.h"
 #include "cuda_runtime_api.h"
 #include "library_types.h"
 #ifdef __cplusplus  // programs count on it
