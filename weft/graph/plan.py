@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
 from weft.graph.groups.storage import Storage
 from weft.graph.report import Report
-from weft.graph.rewrites.fold_constants import constant_values
+from weft.graph.rewrites.fold_constants import ConstantMaker
 from weft.graph.run.arrays import Arrays
 from weft.ir.errors import Error
 from weft.runtime.arrays import describe
@@ -39,6 +39,34 @@ class _Step:
     plan: str
 
 
+class _Constants(Mapping[str, Any]):
+    """Constants by name, each made when it is asked for: all at once would be a copy of the model's weights."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names, self._held = dict.fromkeys(names), dict[str, Any]()
+        self.make: Callable[[str], Any] = self._held.__getitem__
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._held:
+            self._held[name] = self.make(name)
+        return self._held[name]
+
+    def forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._held.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 @dataclass(frozen=True)
 class Plan:
     """``constants`` of ``graph`` have no values; those among ``given`` are tensors of the front end, by number, the
@@ -49,7 +77,6 @@ class Plan:
     given: Mapping[str, int]
     made: tuple[Node, ...]
     copies: Mapping[str, str]
-    constants: tuple[str, ...]
     storage: Storage
     steps: tuple[_Step | Opaque, ...]
     report: Report
@@ -60,29 +87,76 @@ class Plan:
         if any(_digest(tensors[n]) != kept for n, kept in self.observed.items()):
             return None
         known = {name: tensors[n] for name, n in self.given.items()}
-        library = functools.partial(run_library, arrays)
-        values = constant_values(known, self.made, library, arrays.own, sizes.values)
-        constants = {name: self._value(name, values, arrays) for name in self.constants}
-        if any(not _is_like(self.graph, name, value) for name, value in constants.items()):
-            return None
-        assert isinstance(self.graph.constants, dict)
-        self.graph.constants.update(constants)  # which all of the plan shares
-        code = GroupCode(arrays.processor, self.graph.name, sizes)
-        groups = {id(s): self._prepared(s, arrays, sizes) for s in self.steps if isinstance(s, _Step)}
-        code.prepare(groups.values())
-        code.close()
-        steps = [s if isinstance(s, Opaque) else code.load(groups[id(s)]) for s in self.steps]
+        values = ConstantMaker(known, self._makers, functools.partial(run_library, arrays), arrays.own, sizes.values)
+        self._constants.make = functools.partial(self._value, values, arrays)
+        steps = self._load_steps(values, arrays, sizes)
         self.report.groups = [(s.group, k) for s, k in zip(self.steps, steps) if isinstance(k, Kernel)]  # type: ignore[union-attr]
         executable = arrays.processor.executable(self.graph, self.storage, steps, arrays)
         executable.arenas = sizes.arenas
         return Compiled(executable, self.report, self.made, self.copies)
 
-    def _value(self, name: str, values: Callable[[str], Any], arrays: Arrays) -> Any:
-        if name not in self.copies:
-            return values(name)
+    @property
+    def _constants(self) -> _Constants:
+        """Which all of the plan shares."""
+        assert isinstance(self.graph.constants, _Constants)
+        return self.graph.constants
+
+    @functools.cached_property
+    def _makers(self) -> dict[str, Node]:
+        return {name: node for node in self.made for name in node.outputs if name}
+
+    def _load_steps(self, values: ConstantMaker, arrays: Arrays, sizes: OpenSizes) -> list[Kernel | Opaque]:
+        """In order: a constant goes once the last kernel that reads it has packed what it needs."""
+        code = GroupCode(arrays.processor, self.graph.name, sizes)
+        steps: list[Kernel | Opaque] = []
+        try:
+            for step, spent in zip(self.steps, self._spent_after()):
+                kept = {name: self._constants[name] for name in self._read_by(step)}
+                made = step if isinstance(step, Opaque) else code.load(self._prepared(step, arrays, sizes))
+                read = kept if isinstance(made, Opaque) else map(self.storage.constant, made.tensors)
+                values.forget(spent)
+                self._constants.forget(spent.difference(read))
+                steps.append(made)
+        finally:
+            code.close()
+        return steps
+
+    def _spent_after(self) -> list[set[str]]:
+        """For each step the constants that no later one needs, nor what later ones are made of."""
+        spent: list[set[str]] = []
+        needed: set[str] = set()
+        for step in reversed(self.steps):
+            names = self._with_sources(self._read_by(step))
+            spent.append(names - needed)
+            needed |= names
+        return spent[::-1]
+
+    def _read_by(self, step: _Step | Opaque) -> set[str]:
+        names = step.inputs if isinstance(step, Opaque) else step.program.inputs
+        return {root for n in names if (root := self.storage.constant(n) or n) in self._constants}
+
+    def _with_sources(self, names: Iterable[str]) -> set[str]:
+        """Constants with all that they are made of."""
+        found: set[str] = set()
+        todo = list(names)
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += [self.copies[name]] if name in self.copies else []
+                todo += self._makers[name].inputs if name in self._makers else ()
+        return found
+
+    def _value(self, values: ConstantMaker, arrays: Arrays, name: str) -> Any:
+        made = values.find(name) if name not in self.copies else self._copy(values, arrays, name)
+        if not _is_like(self.graph, name, made):
+            raise TypeError(name)  # which makes this no plan for these tensors
+        return made
+
+    def _copy(self, values: ConstantMaker, arrays: Arrays, name: str) -> Any:
         edge = self.graph.edges[name]
         made = arrays.empty(edge, edge.strides or dense_strides(edge.shape))
-        arrays.copy(made, self._value(self.copies[name], values, arrays))
+        arrays.copy(made, self._value(values, arrays, self.copies[name]))
         return made
 
     def _prepared(self, step: _Step, arrays: Arrays, sizes: OpenSizes) -> Any:
@@ -114,16 +188,15 @@ def _plan(compiled: Compiled, given: Mapping[str, int], observed: Mapping[int, s
     executable = compiled.executable
     names = {*given, *compiled.copies, *(name for node in compiled.made for name in node.outputs)}
     kernels = [s for s in executable.steps if isinstance(s, Kernel)]
-    constants = tuple(executable.graph.constants)
+    constants = _Constants(executable.graph.constants)
     if not names.issuperset(constants) or any(k.is_open for k in kernels):
         return None
-    graph = replace(executable.graph, constants={})
+    graph = replace(executable.graph, constants=constants)
     groups = {id(kernel): group for group, kernel in compiled.report.groups}
     steps = [s if isinstance(s, Opaque) else _Step(groups[id(s)], s.program, s.plan) for s in executable.steps]
     report = replace(compiled.report, groups=[], measured={}, spent={})
     storage = executable.storage.over(graph)
-    values = dict(given), compiled.made, compiled.copies, constants
-    return Plan(graph, *values, storage, tuple(steps), report, observed)
+    return Plan(graph, dict(given), compiled.made, compiled.copies, storage, tuple(steps), report, observed)
 
 
 def load_plan(key: str, tensors: Sequence[Any], arrays: Arrays, sizes: OpenSizes) -> Compiled | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -270,3 +272,21 @@ def test_a_result_that_lies_otherwise_than_expected_is_left_to_python(
     for _ in range(3):
         torch.testing.assert_close(fast(x), model(x))
     assert executable_of(fast).is_direct
+
+
+def test_calls_do_not_keep_the_graph(take: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the values of all constants, among them those that only packed ones were made of."""
+    real, seen = native_calls.native_call, []
+
+    def watched(graph: Graph, node: Opaque, strides: Callable[[str], tuple[int, ...]]) -> Any:
+        seen.append(weakref.ref(graph))
+        return real(graph, node, strides)
+
+    monkeypatch.setattr(native_calls, "native_call", watched)
+    take(1)
+    model, x = Chain().eval(), torch.randn(2, 8, 9, 9)
+    fast = weft.compile(model, (x,))
+    gc.collect()
+    assert seen
+    assert all(graph() is None for graph in seen)
+    torch.testing.assert_close(fast(x), model(x))

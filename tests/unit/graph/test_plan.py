@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,28 @@ def test_a_plan_that_cannot_be_read_is_made_again(translations: list[str], monke
     assert len(translations) == 2
     monkeypatch.undo()
     check(network(0), x)
+
+
+def test_folded_weights_are_not_all_there_at_once(translations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is made when its kernel packs it, and goes then."""
+    layers = [
+        m for _ in range(5) for m in (torch.nn.Conv2d(8, 8, 3, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+    ]
+    model, x = torch.nn.Sequential(*layers).eval(), torch.rand(1, 8, 14, 14)
+    check(model, x)
+    real, made, alive = plan.ConstantMaker._computed, list[Any](), list[int]()
+
+    def watched(*args: Any) -> Any:
+        found = real(*args)
+        made.extend(weakref.ref(t) for t in found if t.numel() == 8 * 8 * 9)
+        alive.append(sum(t() is not None for t in made))
+        return found
+
+    monkeypatch.setattr(plan.ConstantMaker, "_computed", watched)
+    check(model, x)
+    assert len(translations) == 1
+    assert len(made) >= 5
+    assert max(alive) <= 2
 
 
 def test_further_sizes_after_a_plan(translations: list[str]) -> None:

@@ -137,15 +137,20 @@ def native_call(graph: Graph, node: Opaque, strides: Callable[[str], tuple[int, 
     pointers = words.array([*words.args, *[0] * (_MOST - result)]), words.array(expected), words.array(given)
     record = words.array([function, pointers[0], result, len(shape), pointers[1], len(words.tensors), pointers[2]])
     addresses = code.address("weft_call_library"), code.address("weft_release")
-    return NativeCall(*addresses, record, tuple(words.names), words)
+    return NativeCall(*addresses, record, tuple(words.names), words.memory)
+
+
+class _Memory(list[Any]):
+    """What words point to; tensors that these name live as long."""
 
 
 class _Words:
-    """The arguments of a C function as words, and the memory that they point to."""
+    """The arguments of a C function as words, and the memory that they point to, which alone is kept: the graph has
+    the values of all constants."""
 
     def __init__(self, graph: Graph, strides: Callable[[str], tuple[int, ...]]) -> None:
         self._graph, self._strides = graph, strides
-        self._kept: list[Any] = []
+        self.memory = _Memory()
         self.args: list[int] = []
         #: tensors that calls give, by name, and the words of their records
         self.names: list[str] = []
@@ -155,7 +160,7 @@ class _Words:
         return self._keep((ctypes.c_int64 * max(len(values), 1))(*values))
 
     def _keep(self, memory: Any) -> int:
-        self._kept.append(memory)
+        self.memory.append(memory)
         return ctypes.addressof(memory)
 
     def add(self, kind: str, value: Any) -> bool:
@@ -195,10 +200,10 @@ class _Words:
         return True
 
     def _handle(self, tensor: Any) -> int:
-        """Of a tensor that stays as long as these words do."""
+        """Of a tensor that stays as long as the memory of these words does."""
         bridge = torch()._C._aoti
         capsule = bridge.unsafe_alloc_void_ptr_from_tensor(tensor)
-        weakref.finalize(self, bridge.alloc_tensor_by_stealing_from_void_ptr, capsule)
+        weakref.finalize(self.memory, bridge.alloc_tensor_by_stealing_from_void_ptr, capsule)
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         return int(pointer(capsule, None))

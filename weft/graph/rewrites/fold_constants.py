@@ -5,7 +5,7 @@ Views stay views and what is made of nothing stays a formula: readers take both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,7 @@ def fold_constants(
     nodes = needed_nodes(nodes, set(graph.results))
     used = {name for n in nodes for name in n.inputs} | {*graph.results}
     made = {name for node in folded for name in node.outputs}
-    values = _Values(graph.constants, fixed, library, own or (lambda array: array), known or ConstantValues())
+    values = ConstantMaker(graph.constants, fixed, library, own or (lambda array: array), known or ConstantValues())
     constants = {n: values.find(n) for n in (*graph.constants, *made) if n in used}
     edges = dict(graph.edges)
     for name in made:  # the library lays out its results as it likes
@@ -64,13 +64,6 @@ def makers(graph: Graph, names: Iterable[str]) -> list[Fragment]:
     return [node for node in kept if isinstance(node, Fragment)]
 
 
-def constant_values(
-    given: Mapping[str, Any], made: Sequence[Node], library: Library, own: Callable[[Any], Any], known: ConstantValues
-) -> Callable[[str], Any]:
-    """What finds constants by name: those ``given``, and those ``made`` of them."""
-    return _Values(given, {name: node for node in made for name in node.outputs if name}, library, own, known).find
-
-
 def needed_nodes(nodes: list[Node], wanted: set[str]) -> list[Node]:
     """Nodes without the fragments that nobody reads any more."""
     kept: list[Node] = []
@@ -81,7 +74,7 @@ def needed_nodes(nodes: list[Node], wanted: set[str]) -> list[Node]:
     return kept[::-1]
 
 
-class _Values:
+class ConstantMaker:
     """Values of constants and of what is made of them, each computed when first asked for."""
 
     def __init__(
@@ -101,6 +94,12 @@ class _Values:
             assert node is not None
             self._known |= {made: value for made, value in zip(node.outputs, self._evaluate(node)) if made}
         return self._known[name]
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Lets go of those that can be made again."""
+        for name in names:
+            if name in self._makers:
+                self._known.pop(name, None)
 
     def _evaluate(self, node: Node) -> tuple[Any, ...]:
         inputs = {name: self.find(name) for name in node.inputs}

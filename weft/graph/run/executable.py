@@ -83,7 +83,7 @@ class Executable:
         roots = [found.root for name in self.graph.results if (found := self.storage.find(name)) is not None]
         calls = [s for s in self.steps if isinstance(s, Opaque)]
         read = {*roots, *self._slots, *(name for s in calls for name in (*s.inputs, *map(self._root, self._reads(s))))}
-        constants = {name: array if name in read else None for name, array in self.graph.constants.items()}
+        constants = {name: self.graph.constants[name] if name in read else None for name in self.graph.constants}
         self.graph = replace(self.graph, constants=constants)
         self.storage = self.storage.over(self.graph)
 
