@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -80,7 +81,9 @@ def _run(rest: Sequence[str]) -> int:
         if "--report" in given:
             for kernel, why in refused.items():
                 print(f"{kernel}: thread by thread: {why}", file=sys.stderr)
-        return code
+        if code < 0:
+            print(f"`{program.name}` was ended by {signal.Signals(-code).name}", file=sys.stderr)
+        return code if code >= 0 else 128 - code  # as shells have it
 
 
 _ACTIONS = {"build": _build, "run": _run, "toolkit": _toolkit, "show": _show, "check": _check}

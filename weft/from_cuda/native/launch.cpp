@@ -97,6 +97,7 @@ cudaError_t weft_launch_kernel(const void *host, dim3 grid, dim3 block, void **a
   if (shared_bytes > 164 << 10) return weft_fail(cudaErrorInvalidValue);
   double start = weft_now();
   cudaError_t error;
+  weft_running_kernel = found->kernel;
   if (!weft_run_grid(&found->codes, found->kernel, &launch, arguments, &error, &start)) {
     start = weft_now();
     if (weft_watching) weft_watch_launch(found->kernel, &launch);
@@ -104,6 +105,7 @@ cudaError_t weft_launch_kernel(const void *host, dim3 grid, dim3 block, void **a
     if (weft_watching) weft_watch_launch(nullptr, nullptr);
     ++found->threads_launches;
   }
+  weft_running_kernel = nullptr;
   found->seconds += weft_now() - start;
   ++found->launches;
   return weft_fail(error);

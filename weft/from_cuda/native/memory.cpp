@@ -163,6 +163,16 @@ uint64_t weft_bytes_behind(const void *at, const void **begin) {
   return one.at + one.bytes - (const char *)at;
 }
 
+uint64_t weft_bytes_past(const void *at, uint64_t *bytes) {
+  if (pthread_mutex_trylock(&lock)) return (uint64_t)1 << 62;  // asked when something failed: never waits
+  size_t place = after(at);
+  bool is_past = place > 0 && (const char *)at >= known[place - 1].at + known[place - 1].bytes;
+  if (is_past) *bytes = known[place - 1].bytes;
+  uint64_t past = is_past ? (uint64_t)((const char *)at - known[place - 1].at) - *bytes : (uint64_t)1 << 62;
+  pthread_mutex_unlock(&lock);
+  return past;
+}
+
 extern "C" {
 // Memory that others allocated, whose size is known for the time of a call: how far its pointers reach.
 void weft_note_memory(void *at, size_t bytes) {

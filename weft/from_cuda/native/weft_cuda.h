@@ -39,6 +39,10 @@ WEFT_HIDDEN cudaError_t weft_fail(cudaError_t error);
 WEFT_HIDDEN cudaError_t weft_run_threads(const weft_kernel *kernel, const weft_launch *launch, void **arguments);
 // The bytes from `at` to the end of the allocation it is in, or a very large number; its begin goes to `begin`.
 WEFT_HIDDEN uint64_t weft_bytes_behind(const void *at, const void **begin);
+// How far `at` is behind the end of the allocation before it, or a very large number; that one's size goes to `bytes`.
+WEFT_HIDDEN uint64_t weft_bytes_past(const void *at, uint64_t *bytes);
+// The kernel that was launched and is not done.
+WEFT_HIDDEN extern const weft_kernel *volatile weft_running_kernel;
 WEFT_HIDDEN const weft_variable *weft_find_variable(const char *unit, const char *name);
 WEFT_HIDDEN int weft_setting(const char *name);
 WEFT_HIDDEN double weft_now();
