@@ -31,7 +31,8 @@ FORMULAS: dict[str, tuple[str, Any]] = {
 #: Batches, heads, groups of them, queries, keys, widths of keys and of values.
 SIZES = [
     (2, 4, 4, 256, 256, 64, 64), (1, 8, 2, 384, 512, 128, 128), (2, 2, 1, 1000, 1000, 128, 128),
-    (1, 2, 2, 77, 333, 96, 80), (1, 2, 2, 200, 130, 192, 128), (1, 2, 2, 300, 300, 256, 256),
+    (1, 2, 2, 77, 333, 96, 80), (2, 6, 3, 38, 81, 128, 128), (20, 32, 4, 1, 300, 64, 64), (3, 4, 1, 5, 200, 64, 64),
+    (1, 2, 2, 200, 130, 192, 128), (1, 2, 2, 300, 300, 256, 256),
 ]  # fmt: skip
 
 
@@ -68,3 +69,19 @@ def test_rows_that_are_masked_whole(torch: Any) -> None:
     want = scores.softmax(-1) @ v.double()
     assert bool(got[:, :, :50].isnan().all())
     torch.testing.assert_close(got[:, :, 50:].double(), want[:, :, 50:], rtol=3e-2, atol=3e-2)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        "A(b,h,s,t) = W(b,h,s,t) / L(b,h,s)\n    U(b,h,s,e) +=! A(b,h,s,t)",
+        "R(b,h,s) = 1.0 / L(b,h,s)\n A(b,h,s,t) = {type}(W(b,h,s,t) * R(b,h,s))\n U(b,h,s,e) +=! float32(A(b,h,s,t))",
+    ],
+    ids=["divided", "multiplied and rounded"],
+)
+def test_weights_that_are_normalized_first(torch: Any, weights: str) -> None:
+    text = TEXT.replace("U(b,h,s,e) +=! W(b,h,s,t)", weights).replace("U(b,h,s,e) / L(b,h,s)", "U(b,h,s,e)")
+    op = weft.define(text.replace("{heads}", "1").replace("{formula}", SCORE).replace("{type}", "bfloat16"))
+    q, k, v = (torch.randn(2, 3, 300, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    want = (q.double() @ k.double().transpose(-1, -2) * 0.125).softmax(-1) @ v.double()
+    assert (op(q, k, v).double() - want).norm() / want.norm() < 6e-3

@@ -75,6 +75,8 @@ class Simplifier(ExprSimplifier):
             return _NOTHING
         if trips.point == 1 and _can_unwrap(s.kind, s.body):
             return self.stmt(substitute(s.body, {s.var: lo}))
+        if s.kind == "thread":
+            self.threads.add(s.var.name)
         with self.running(s.var, lo, hi):
             body = self.stmt(s.body)
         if is_empty(body):

@@ -37,6 +37,8 @@ class ExprSimplifier:
         self.ranges: dict[str, Interval] = dict(ranges or {})
         self.limits: Limits = {}
         self.mutable: set[str] = set()
+        #: Numbers of threads: they stay in subscripts, which say whose an element is, where a test leaves only one.
+        self.threads: set[str] = set()
 
     @contextmanager
     def knowing(self, facts: Ranges) -> Iterator[None]:
@@ -244,8 +246,9 @@ class ExprSimplifier:
             if isinstance(atom, ex.Var) and atom.name not in self.mutable:
                 others = Linear({a: c for a, c in gap.terms.items() if a is not atom}, gap.constant)
                 product = allowed.minus(others.bounds(self.ranges))
-                interval = self.ranges.get(atom.name, Interval(None, None))
-                narrowed[atom.name] = interval.intersect(quotient(product, factor))
+                interval = self.ranges.get(atom.name, Interval(None, None)).intersect(quotient(product, factor))
+                if op == "==" or atom.name not in self.threads or interval.point is None:
+                    narrowed[atom.name] = interval
         return narrowed
 
     # Everything else

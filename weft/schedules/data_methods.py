@@ -279,7 +279,10 @@ class DataMethods(ScheduleState):
         self.run(narrow, self.name(buffer), dtype)
 
     def unscale(self, block: AnyBlock) -> None:
-        """The extremum of multiples by a positive constant, as that multiple of the extremum; to the bit the same."""
+        """The extremum of multiples by a positive constant, as that multiple of the extremum; to the bit the same.
+
+        Of a sum, whatever is multiplied or divided by and does not depend on its steps (fast numerics).
+        """
         self.run(unscale, self.name(block))
 
     def tensorize(self, loop: AnyLoop, intrinsic: str) -> None:

@@ -20,6 +20,7 @@ from weft.schedules.set_kind import Level, bind, parallel, serial, unroll, vecto
 from weft.schedules.shift import shift, skew
 from weft.schedules.specialize import check_specialize, specialize
 from weft.schedules.split import Tail, split, tile
+from weft.schedules.split_axis import split_axis
 from weft.schedules.state import ScheduleState
 from weft.schedules.swap import swap
 from weft.schedules.trace import Step
@@ -81,6 +82,13 @@ class LoopMethods(ScheduleState):
         Other buffers that these touch with the same iterators change too. Returns the loops along it.
         """
         return tuple(self.handle(Loop, name) for name in self.run(merge_axes, self.name(buffer), dimension))
+
+    def split_axis(self, buffer: AnyBuffer, dimension: int, size: int) -> tuple[Loop, ...]:
+        """Dimension ``dimension`` of ``buffer`` as groups of ``size``, wherever the program walks along it.
+
+        The reverse of `merge_axes`: ``h // size`` becomes the number of the group. Returns the loops, two a block.
+        """
+        return tuple(self.handle(Loop, name) for name in self.run(split_axis, self.name(buffer), dimension, size))
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""

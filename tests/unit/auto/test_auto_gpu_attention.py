@@ -96,16 +96,42 @@ BIASED = with_formula(f"{FORMULAS['plain']} + float32(Y(h,s,t)) + float32(Z(b/2,
 )
 
 
+#: Weights that are normalized before they are multiplied: divided; multiplied and rounded; the sums are the result.
+NORMALIZED = ATTENTION.replace("U(b,h,s,e) / L(b,h,s)", "U(b,h,s,e)").replace(
+    "+=! W(b,h,s,t) *", "+=! W(b,h,s,t) / L(b,h,s) *"
+)
+ROUNDED = ATTENTION.replace("U(b,h,s,e) / L(b,h,s)", "U(b,h,s,e)").replace(
+    "U(b,h,s,e) +=! W(b,h,s,t) *",
+    "R(b,h,s) = 1.0 / L(b,h,s)\n A(b,h,s,t) = bfloat16(W(b,h,s,t) * R(b,h,s))\n U(b,h,s,e) +=! float32(A(b,h,s,t)) *",
+)
+SUMMED = (
+    "\n".join(NORMALIZED.replace("bfloat16(B,H,S,E)", "float32(B,H,S,E)").splitlines()[:-2]).replace("U(", "O(") + "}"
+)
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     ("text", "sizes"),
     [
+        (NORMALIZED, shapes(130, 200, 64, 64)),
+        (ROUNDED, shapes(130, 170, 64, 64)),
+        (with_formula("s + 43 >= t ? P(b,h,s,t) * 0.125 : -1e999"), shapes(38, 81, 128, 128)),
+        (SUMMED, shapes(70, 130, 64, 64)),
         (with_formula(FORMULAS["window"]), shapes(300, 420, 64, 64)),
         (GROUPED.replace("= P(b,h,s,t) * 0.125", f"= {FORMULAS['alibi']}"), [(1, 4, 130, 64), *[(1, 2, 200, 64)] * 2]),
         (with_formula(FORMULAS["causal"]), shapes(200, 200, 80, 72)),
         (BIASED, [*shapes(140, 140, 64, 64), (2, 140, 140), (1, 140)]),
     ],
-    ids=["window", "groups of heads", "causal, of other widths", "a narrow bias"],
+    ids=[
+        "normalized",
+        "rounded",
+        "rows of one warp group",
+        "sums as results",
+        "window",
+        "groups of heads",
+        "causal, of other widths",
+        "a narrow bias",
+    ],
 )
 def test_right_results(text: str, sizes: list[tuple[int, ...]]) -> None:
     """Lengths that are no multiple of a tile, in blocks that go from tile to tile with more or fewer keys each."""

@@ -12,7 +12,9 @@ from weft.ir.errors import ScheduleError
 from weft.ir.interpret import interpret
 from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
+from weft.ir.visit import loads
 from weft.lang.parse import parse_programs
+from weft.schedules.find import find_block
 from weft.schedules.schedule import Schedule
 from weft.tensor.evaluate import evaluate
 from weft.tensor.lower import lower
@@ -199,3 +201,41 @@ def test_factors_become_as_narrow_as_what_they_are_multiplied_with() -> None:
         make(text, args, "strict").narrow("W", "bfloat16")
     with pytest.raises(ScheduleError, match="does not become int8"):
         make(text, args).narrow("W", "int8")
+
+
+FACTORS = {
+    "divided first": "W(m,n) / S(m) * V(n,e)",
+    "on the left, with a constant": "S(m) * 2.0 * (W(m,n) * V(n,e))",
+    "rounded on the way": "float(bfloat16(W(m,n) / S(m))) * V(n,e)",
+    "under what is divided": "W(m,n) / S(m) / V(n,e)",
+}
+
+
+@pytest.mark.parametrize("is_output", [False, True])
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_outside_of_sums(name: str, is_output: bool) -> None:
+    """They are what does not depend on steps; where the sum is a result it gets a block that multiplies."""
+    text, block = SOFTMAX.replace("W(m,n) * V(n,e)", FACTORS[name]), "O" if is_output else "U"
+    text = text.replace("O(m,e) = U(m,e) / S(m)", "").replace("U(m,e)", "O(m,e)") if is_output else text
+    args = given(6, 10)
+    args[1] = np.abs(args[1]) + 1
+    s = make(text, args)
+    s.unscale(block)
+    assert "S" not in {x.buffer.name for x in loads(find_block(s.kernel, block).body)}
+    for got, want in zip(run(s, args), evaluate(parse_programs(text)["f"], args)):
+        np.testing.assert_allclose(got, want, rtol=2e-2 if "rounded" in name else 1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "numerics", "why"),
+    [
+        (SOFTMAX, "fast", "or the sum of multiples by a factor"),
+        (SOFTMAX.replace("* V(n,e)", "* V(n,e) / S(m)"), "strict", "change how `U` is rounded"),
+        (SOFTMAX.replace("* V(n,e)", "* V(n,e) / U(m,0)"), "fast", "factor"),
+    ],
+    ids=["no factor", "rounding", "of itself"],
+)
+def test_factors_that_stay(text: str, numerics: Any, why: str) -> None:
+    with pytest.raises(ScheduleError) as refusal:
+        make(text, given(6, 10), numerics).unscale("U")
+    assert why in str(refusal.value)

@@ -13,13 +13,15 @@ from weft.auto.gpu.draft import GpuDraft
 from weft.auto.stages import Stage, StageAccess
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Const, Load, Var, idx
+from weft.ir.expr import Binary, Const, Load, Var, idx
 from weft.ir.stmt import Store
 from weft.ir.visit import free_vars, loads
 from weft.poly.leaves import update_of
 
 #: The types of matrices, by what instructions of warp groups are called.
 INSTRUCTIONS = {"bfloat16": "wgmma_bf16", "float16": "wgmma_f16"}
+#: Fewer rows than these are worth tiles only where what they are multiplied with is read once for all of them.
+FEW_ROWS = 32
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,9 @@ def make_chain(draft: GpuDraft, name: str) -> Chain:
     sums = [s for s in draft.stages.consumers(extremum) if s.op == "+"]
     products = [s.name for s in sums if _values(draft, s, scores)]
     totals = tuple(s.name for s in sums if s.name not in products)
+    for product in products[:1]:
+        _normalize_in_the_end(draft, product, totals)
+    sums = [s for s in draft.stages.consumers(draft.stage(name)) if s.op == "+"]
     others = [s for s in draft.stages.consumers(draft.stage(scores)) if s.name not in (name, *(x.name for x in sums))]
     if len(products) != 1 or not totals or others:
         raise ScheduleError(f"sums that depend on `{name}` are not those of weights and of weighted values")
@@ -139,6 +144,35 @@ def _inline_formulas(draft: GpuDraft, scores: str) -> None:
     for s in _connected(draft, draft.stage(scores), down=True):
         if s.op == "=" and not draft.stages.is_output(s):
             draft.s.compute_inline(s.name)
+
+
+def _normalize_in_the_end(draft: GpuDraft, product: str, totals: tuple[str, ...]) -> None:
+    """What weights are divided by, or multiplied with, before they are summed: done with the sums, in a formula that is
+    the only one of them."""
+    above = {s.name for s in _connected(draft, draft.stage(product), down=False)}
+    for total in totals:
+        for s in _connected(draft, draft.stage(total), down=True):
+            if s.op == "=" and s.name in above:
+                draft.s.compute_inline(s.name)
+    draft.attempt(draft.s.unscale, product)
+    for s in _connected(draft, draft.stage(product), down=True):
+        used = draft.stages.consumers(s)
+        if s.op == "=" and used and all(r.op == "=" for r in used) and not draft.stages.is_output(s):
+            draft.s.compute_inline(s.name)
+
+
+def split_groups(draft: GpuDraft, scores: Stage) -> None:
+    """Groups of queries that share keys, as an axis, where there are but few queries else: its rows are one tile."""
+    narrow, written = _narrow_loads(scores), scores.block.body
+    alone = [i.count for i in scores.spatial if sum(_uses(x, i.name) for x in narrow) == 1]
+    if min(alone, default=1) >= FEW_ROWS or not isinstance(written, Store):
+        return
+    for e in dict.fromkeys(e for x in narrow for e in x.indices):
+        if isinstance(e, Binary) and e.op == "//" and e.left in written.indices and isinstance(e.right, Const):
+            place, size = written.indices.index(e.left), int(e.right.value)
+            if draft.attempt(draft.s.split_axis, written.buffer.name, place, size) is None:
+                draft.decide("tiling", scores.name, f"groups of {size} along dimension {place} are an axis",
+                             "what they are multiplied with is the same")  # fmt: skip
 
 
 def _rank(draft: GpuDraft, name: str) -> int:

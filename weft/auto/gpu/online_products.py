@@ -16,12 +16,22 @@ A thread has two rows in part, as instructions of warp groups spread them; the r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, split_names
 from weft.auto.gpu.contraction_operands import cooperate
 from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.online_chain import INSTRUCTIONS, Chain, find_matrices, loads_of, loops_of, make_chain
+from weft.auto.gpu.online_chain import (
+    FEW_ROWS,
+    INSTRUCTIONS,
+    Chain,
+    find_matrices,
+    loads_of,
+    loops_of,
+    make_chain,
+    split_groups,
+)
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
 from weft.ir.buffer import Buffer
@@ -38,8 +48,6 @@ ROWS = 2 * GROUP_ROWS
 KEYS, STAGES = (128, 64), (3, 2)
 #: Words of a thread for scores of a tile, weights as operands, and sums: of 240 so many are for addresses and the like.
 MOST_WORDS = 184
-#: The fewest rows and keys that are worth tiles.
-FEWEST = 32
 #: Steps of the depth of an instruction.
 STEP = 16
 
@@ -68,18 +76,21 @@ def online_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
     product, values = found
     depth, width = _size(product.distinct_reads[0].buffer), _size(values)
     plans = (OnlinePlan(ROWS, keys, stages) for keys in KEYS for stages in STAGES)
-    problems = {plan: _why_not(draft, depth, width, plan) for plan in plans}
+    count = stage.reductions[0].count
+    problems = {plan: _why_not(draft, depth, width, count, plan) for plan in plans}
     fit = [plan for plan, why in problems.items() if why is None]
     if not fit:
         draft.decide("fallback", stage.name, "not in one pass with products", [*problems.values()][-1] or "")
     return [next(plan for plan in fit if plan.keys == keys) for keys in dict.fromkeys(plan.keys for plan in fit)]
 
 
-def _why_not(draft: GpuDraft, depth: int, width: int, plan: OnlinePlan) -> str | None:
+def _why_not(draft: GpuDraft, depth: int, width: int, count: int, plan: OnlinePlan) -> str | None:
+    if plan.keys > KEYS[-1] and count <= plan.keys:
+        return f"{count} keys are one tile, beside which nothing runs"
     words = plan.keys // 2 + plan.keys // 4 + width // 2
     if words > MOST_WORDS or max(depth, width) > 4 * BLOCK:
         return f"rows of {depth} and {width} elements leave no registers for scores"
-    if _shared_bytes(depth, width, plan) + RESERVED_SHARED > draft.machine.shared_per_block:
+    if _shared_bytes(depth, width, count, plan) + RESERVED_SHARED > draft.machine.shared_per_block:
         return f"{plan.stages} tiles of {plan.keys} keys and values do not fit shared memory"
     return None
 
@@ -101,8 +112,13 @@ def apply_online(draft: GpuDraft, name: str, plan: OnlinePlan) -> None:
 def _check_size(draft: GpuDraft, chain: Chain, plan: OnlinePlan) -> None:
     """A tile of keys that is never full would have all storage of the pass in shared memory, and no room for it."""
     rows, keys = _counts(draft, chain)
-    if rows < FEWEST or keys < plan.keys:
+    if rows < 2 or keys < plan.keys:
         raise ScheduleError(f"{rows} rows and {keys} keys are too few for tiles")
+    others = prod(i.count for i in draft.stage(chain.scores).spatial) // (rows * keys)
+    if rows < FEW_ROWS and 2 * others < draft.machine.sms:
+        raise ScheduleError(
+            f"{rows} rows of {others} batches are too few blocks for {draft.machine.sms} multiprocessors"
+        )
 
 
 def _words(dimension: int, count: int, tile: int) -> list[str]:
@@ -122,9 +138,10 @@ def _size(buffer: Buffer) -> int:
     return -(-int(buffer.shape[-1].value) // BLOCK) * BLOCK  # type: ignore[attr-defined]
 
 
-def _shared_bytes(depth: int, width: int, plan: OnlinePlan) -> int:
-    """Of queries, keys and values; the rest is for reductions and the like."""
-    return 2 * (plan.rows * depth + plan.stages * plan.keys * (depth + width)) + 2048
+def _shared_bytes(depth: int, width: int, count: int, plan: OnlinePlan) -> int:
+    """Of queries, keys and values, of weights where there is but one tile; the rest is for reductions and the like."""
+    weights = plan.rows * plan.keys if count <= plan.keys else 0
+    return 2 * (plan.rows * depth + plan.stages * plan.keys * (depth + width) + weights) + 2048
 
 
 class _Made:
@@ -372,4 +389,7 @@ def take_online(draft: GpuDraft) -> None:
     """All of them, before formulas are put into other stages."""
     for name in [s.name for s in draft.stages]:
         if name in draft.stages and name not in draft.scheduled:
-            ONLINE.schedule(draft, name)
+            found = find_matrices(draft, draft.stage(name))
+            if found is not None:
+                split_groups(draft, found[0])
+                ONLINE.schedule(draft, name)

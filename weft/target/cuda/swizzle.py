@@ -12,9 +12,9 @@ from collections.abc import Collection
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Load, idx
-from weft.ir.hardware import HARDWARE
+from weft.ir.hardware import BULK_COPY, HARDWARE
 from weft.ir.stmt import Evaluate, Stmt, Tensorized
-from weft.ir.visit import walk
+from weft.ir.visit import stores, walk
 
 #: Bytes of a row, and after how many the pattern begins again.
 ROW, SWIZZLE_ALIGN = 128, 1024
@@ -26,14 +26,17 @@ SWIZZLE = """template <class T> __device__ __forceinline__ T* swizzle(T* p, int 
 
 
 def find_swizzled(body: Stmt, nests: Collection[str] = ()) -> frozenset[str]:
-    """The shared buffers that matrix instructions of warp groups read, where rows are as these need them.
+    """The shared buffers that matrix instructions of warp groups read, where rows are as these need them, and those
+    that the copy engine fills.
 
     These are calls; ``nests`` are the intrinsics whose nests are to be such calls.
     """
+    filled = [n for s in walk(body) if isinstance(s, Tensorized) and s.intrinsic == BULK_COPY for n in stores(s)]
     users = [n for n in walk(body) if isinstance(n, Evaluate) and _needs_groups(n.call.name)]
     later = [n for n in walk(body) if isinstance(n, Tensorized) and n.intrinsic in nests and _needs_groups(n.intrinsic)]
     read = [n for user in (*users, *later) for n in walk(user) if isinstance(n, (Load, AddressOf))]
-    return frozenset(n.buffer.name for n in read if n.buffer.scope == "shared" and has_rows(n.buffer))
+    touched = [n.buffer for n in (*read, *filled)]
+    return frozenset(b.name for b in touched if b.scope == "shared" and has_rows(b))
 
 
 def _needs_groups(intrinsic: str) -> bool:
