@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear
-from weft.ir.expr import Binary, Compare, CompareOp, Const, Expr, Var
+from weft.ir.expr import Binary, BinaryOp, Compare, CompareOp, Const, Expr, Unary, Var
 from weft.ir.interval import Interval, Ranges
 
 #: The least and greatest value of each loop variable in terms of others, outer loops first.
@@ -38,6 +38,18 @@ def conjuncts(condition: Expr) -> list[Expr]:
         if isinstance(left, Binary) and left.op == least:
             return [part for side in (left.left, left.right) for part in conjuncts(Compare(op, side, right))]
     return [condition]
+
+
+def denied(condition: Expr) -> Expr:
+    """What holds where ``condition`` does not, taken apart as far as it is made of comparisons of integers."""
+    if isinstance(condition, Unary) and condition.op == "!":
+        return condition.operand
+    if isinstance(condition, Binary) and condition.op in ("&&", "||"):
+        op: BinaryOp = "||" if condition.op == "&&" else "&&"
+        return Binary(op, denied(condition.left), denied(condition.right))
+    if isinstance(condition, Compare) and condition.left.dtype.is_integer:
+        return Compare(NEGATED[condition.op], condition.left, condition.right, span=condition.span)
+    return Unary("!", condition)
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:

@@ -13,6 +13,7 @@ from weft.ir.visit import loads, stores
 from weft.poly.verdict import Verdict
 from weft.schedules.atomic import atomic
 from weft.schedules.cache_write import cache_write
+from weft.schedules.clear_masks import clear_masks
 from weft.schedules.compute_at import check_compute_at, compute_at, compute_root
 from weft.schedules.compute_inline import check_compute_inline, compute_inline
 from weft.schedules.decompose_reduction import decompose_reduction
@@ -284,6 +285,10 @@ class DataMethods(ScheduleState):
         Of a sum, whatever is multiplied or divided by and does not depend on its steps (fast numerics).
         """
         self.run(unscale, self.name(block))
+
+    def clear_masks(self, block: AnyBlock) -> None:
+        """What masks put in place of elements that ``block`` finds the extremum of, as infinite (fast numerics)."""
+        self.run(clear_masks, self.name(block))
 
     def tensorize(self, loop: AnyLoop, intrinsic: str) -> None:
         """The nest of ``loop`` becomes the hardware intrinsic of that name (see `weft.intrinsic`).

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.ir.affine import Linear, linear_form
-from weft.ir.expr import Binary, Compare, Const, Expr, Select, Unary, idx
-from weft.ir.inequality import conjuncts
+from weft.ir.expr import Binary, Compare, Const, Expr, Select, idx
+from weft.ir.inequality import conjuncts, denied
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For
@@ -23,7 +23,7 @@ def unmasked(value: Expr, nothing: Const) -> list[Expr]:
     if value.otherwise == nothing:
         return [*conjuncts(value.condition), *unmasked(value.then, nothing)]
     if value.then == nothing:
-        return [*conjuncts(Unary("!", value.condition)), *unmasked(value.otherwise, nothing)]
+        return [*conjuncts(denied(value.condition)), *unmasked(value.otherwise, nothing)]
     return []
 
 

@@ -186,20 +186,25 @@ def _multiplied(reader: Block, target: Store, factors: list[_Factor]) -> Block:
     return _declared(replace(reader, body=replace(reader.body, value=rewrite(reader.body.value, visit))))
 
 
-def _scaled(reader: Block, node: Block, whole: Expr, value: Expr, factor: Const) -> Block:
-    """``reader`` with the extremum times ``factor``, and what it was found of as such a product too."""
+def places_in(reader: Block, node: Block) -> list[dict[Var, Expr]]:
+    """What iterators of ``node``, which finds an extremum along one of them, are in ``reader``, at a step of that."""
     assert isinstance(node.body, Store)
     target, spatial = node.body, [i for i in node.iters if i.kind == "spatial"]
     steps = [i for i in node.iters if i.kind == "reduce"]
-    pairs: list[tuple[Expr, Expr]] = []
+    found: list[dict[Var, Expr]] = []
     for read in dict.fromkeys(n for n in loads(reader.body) if n.buffer == target.buffer):
         known = dict(zip(target.indices, read.indices))
-        if len(steps) != 1 or not all(i.var in known for i in spatial):
-            continue
-        for i in reader.iters:
-            if (i.lo, i.hi) == (steps[0].lo, steps[0].hi):
-                values = {**{x.var: known[x.var] for x in spatial}, steps[0].var: i.var}
-                pairs.append((substitute(whole, values), substitute(value, values)))
+        if len(steps) == 1 and all(i.var in known for i in spatial):
+            along = [i for i in reader.iters if (i.lo, i.hi) == (steps[0].lo, steps[0].hi)]
+            found += [{**{x.var: known[x.var] for x in spatial}, steps[0].var: i.var} for i in along]
+    return found
+
+
+def _scaled(reader: Block, node: Block, whole: Expr, value: Expr, factor: Const) -> Block:
+    """``reader`` with the extremum times ``factor``, and what it was found of as such a product too."""
+    assert isinstance(node.body, Store)
+    target = node.body
+    pairs = [(substitute(whole, v), substitute(value, v)) for v in places_in(reader, node)]
 
     def visit(n: Node) -> Node | None:
         for one, other in pairs:

@@ -119,6 +119,7 @@ def make_chain(draft: GpuDraft, name: str) -> Chain:
     others = [s for s in draft.stages.consumers(draft.stage(scores)) if s.name not in (name, *(x.name for x in sums))]
     if len(products) != 1 or not totals or others:
         raise ScheduleError(f"sums that depend on `{name}` are not those of weights and of weighted values")
+    draft.attempt(draft.s.clear_masks, name)
     draft.attempt(draft.s.unscale, name)
     chain = _read(draft, scores, name, totals, products[0])
     order = [_iterator(draft, chain.extremum, chain.scores, d) for d in range(_rank(draft, scores))]

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.ir import dtype as dt
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, idx
-from weft.ir.inequality import NEGATED
+from weft.ir.expr import Compare, Const, Expr, Load, Select, idx
+from weft.ir.inequality import denied
 from weft.ir.interval import Interval
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Barrier, Evaluate, For, If, Kernel, Stmt, Store, Tensorized
@@ -85,8 +85,7 @@ def _choice(n: Node) -> tuple[Node, Expr] | None:
         return None
     if not isinstance(n.then, Const):
         return n.then, n.condition
-    needs = _denied(n.condition)
-    return None if needs is None else (n.otherwise, needs)
+    return n.otherwise, denied(n.condition)
 
 
 def _is_in_registers(nest: For) -> bool:
@@ -95,14 +94,6 @@ def _is_in_registers(nest: For) -> bool:
     own = all(n.buffer.scope in ("local", "register") for n in nodes if isinstance(n, Load))
     own &= all(n.buffer.scope != "global" for n in nodes if isinstance(n, Store))
     return own and not any(isinstance(n, (Barrier, Evaluate, Tensorized)) for n in nodes)
-
-
-def _denied(condition: Expr) -> Expr | None:
-    """What holds where ``condition`` does not, if that is comparisons all of which hold."""
-    if isinstance(condition, Binary) and condition.op == "||":
-        left, right = _denied(condition.left), _denied(condition.right)
-        return None if left is None or right is None else Binary("&&", left, right)
-    return replace(condition, op=NEGATED[condition.op]) if isinstance(condition, Compare) else None
 
 
 def _for_all(test: Expr, inner: Mapping[str, Interval | None], changing: frozenset[str]) -> Expr | None:
