@@ -13,7 +13,7 @@ from bench.models.networks import make_network
 from bench.models.workloads import ModelWorkload
 from weft.graph.compile_graph import Compiled
 from weft.graph.from_torch.backend import CompiledModel
-from weft.graph.from_torch.edge import export
+from weft.graph.from_torch.trace import trace
 
 
 def version() -> str:
@@ -25,7 +25,7 @@ def prepare(workload: ModelWorkload, _inputs: Mapping[str, Array], threads: int)
     torch.set_num_threads(threads)
     model, x = make_network(workload.model, **workload.sizes)
     start = time.perf_counter()
-    export(model, (x,), {})  # what torch itself takes to trace and take apart: told apart from compiling
+    trace(model, (x,), {})  # what torch itself takes to trace and take apart: told apart from compiling
     traced = time.perf_counter() - start
     start = time.perf_counter()
     fast = weft.compile(model, (x,))

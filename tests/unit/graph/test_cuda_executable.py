@@ -16,8 +16,8 @@ from tests.unit.graph.fake_cuda import FakeArrays
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.explain import explain
 from weft.graph.from_torch.backend import ExportedModel
-from weft.graph.from_torch.edge import export
 from weft.graph.from_torch.model import Options, place_of
+from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.translate import translate
 from weft.graph.run import cuda_executable
 from weft.ir.errors import UnsupportedError
@@ -27,7 +27,7 @@ Fake = Callable[..., FakeArrays]
 
 def compile_for(arrays: FakeArrays, model: Any, *args: Any) -> tuple[Compiled, Callable[..., list[Any]]]:
     """``model`` compiled, and a call of it with tensors."""
-    part = ExportedModel(export(model, args, {}), model, Options())
+    part = ExportedModel(trace(model, args, {}), Options())
     given = part.arguments(args)
     constants = {n: given[n] for n in part.model.static}
     graph = translate(part.model.gm, given, constants, updates=part.model.updates)

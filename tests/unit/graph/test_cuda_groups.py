@@ -14,8 +14,8 @@ from weft.graph.builder import formula_program
 from weft.graph.formulas import contraction
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.backend import ExportedModel
-from weft.graph.from_torch.edge import export
 from weft.graph.from_torch.model import Options
+from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.translate import translate
 from weft.graph.graph import Edge
 from weft.graph.groups.compile_group import prepare_group
@@ -47,7 +47,7 @@ class _Described(Executor):
 def compute(model: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[float]]:
     """The results of ``model`` by its groups as the GPU scheduler makes them, on the CPU; and seconds expected of each
     on the GPU."""
-    part = ExportedModel(export(model, args, {}), model, Options())
+    part = ExportedModel(trace(model, args, {}), Options())
     processor = Cuda(_Described())
     arrays = TorchArrays(processor)
     graph = simplify(translate(part.model.gm, args, {}), arrays, lambda g: g)

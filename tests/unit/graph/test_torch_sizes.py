@@ -23,13 +23,13 @@ torch = pytest.importorskip("torch")
 def exports(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each tracing left sizes open."""
     made: list[bool] = []
-    export = backend.export
+    trace = backend.trace
 
     def counted(model: object, args: object, named: object, dims: list[frozenset[int]] = []) -> object:  # noqa: B006
         made.append(any(dims))
-        return export(model, args, named, dims)
+        return trace(model, args, named, dims)
 
-    monkeypatch.setattr(backend, "export", counted)
+    monkeypatch.setattr(backend, "trace", counted)
     return made
 
 

@@ -13,17 +13,16 @@ from weft.graph.faults import reason_of
 from weft.graph.from_torch.early import workers_for
 from weft.graph.from_torch.edge import (
     compile_in_parts,
-    export,
     flatten,
     register_backend,
     torch,
     unflatten,
-    with_tensors_alone,
 )
 from weft.graph.from_torch.model import FxModel, Options, begin_of, strides_of
 from weft.graph.from_torch.nest import TENSOR, nest_results
 from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, BeforeCall, InParts, compile_part
 from weft.graph.from_torch.programs import Programs
+from weft.graph.from_torch.trace import Traced, trace
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH
 from weft.ir.errors import ArgumentError
@@ -196,8 +195,8 @@ class CompiledModel:
         self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any], nested: str
     ) -> ExportedModel | InParts:
         try:
-            program = self._programs.find(nested, leaves, functools.partial(export, self.model, args, named))
-            part = ExportedModel(program, self.model, self.options, self._sizes)
+            program = self._programs.find(nested, leaves, functools.partial(trace, self.model, args, named))
+            part = ExportedModel(program, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
             return InParts(f"torch.export: {reason_of(error)}", *self._in_parts)
         self._sees_memory = self._sees_memory or part.model.sees_memory
@@ -221,26 +220,21 @@ def _kind(leaf: Any) -> Any:
 
 
 class ExportedModel:
-    """One exported program: parameters, then the tensors of a call."""
+    """One traced program: parameters, then the tensors of a call."""
 
-    def __init__(self, program: Any, owner: Any, options: Options, sizes: OpenSizes | None = None) -> None:
-        signature = program.graph_signature
-        specs = signature.input_specs
+    def __init__(self, program: Traced, options: Options, sizes: OpenSizes | None = None) -> None:
         self.kinds: tuple[Any, ...] | None = None
-        self._user = [n for n, spec in enumerate(specs) if spec.kind.name == "USER_INPUT"]
-        self._held: list[Any] = [None] * len(specs)
+        self._user = program.user
+        self._held = [program.held.get(place) for place in range(program.count)]
         #: parameters and buffers where the model has them, so that other tensors in their place are seen
-        self._live: list[tuple[int, dict[str, Any], str]] = []
-        for n, spec in enumerate(specs):
-            if n not in self._user:
-                self._hold(n, program, owner, spec)
-        updates, results = _read_outputs(signature)
-        static = frozenset(n for n in range(len(specs)) if n not in self._user and n not in updates)
-        homes = {place: (table, name) for place, table, name in self._live}
+        self._live = [(place, table, key) for place, (table, key) in program.homes.items()]
+        for place, table, key in self._live:
+            self._held[place] = table[key]
+        static = frozenset({*program.homes, *program.held} - program.updates.keys())
         self.model = FxModel(
-            with_tensors_alone(program.graph_module), static, options, updates, homes=homes, sizes=sizes or OpenSizes()
+            program.gm, static, options, program.updates, homes=program.homes, sizes=sizes or OpenSizes()
         )
-        spec = program.call_spec.out_spec
+        results, spec = program.results, program.specification
         self.nested = str(spec)
         self._is_single = len(results) == 1 and spec.is_leaf()
         self._nest = nest_results(results, spec)
@@ -253,16 +247,6 @@ class ExportedModel:
         self._fast_variant: Any = None
         self._has_gradients = any(t is not None and t.requires_grad for t in self._held)
         self._variant: Any = None
-
-    def _hold(self, place: int, program: Any, owner: Any, spec: Any) -> None:
-        if spec.kind.name in ("PARAMETER", "BUFFER") and isinstance(owner, torch().nn.Module):
-            path, _, name = spec.target.rpartition(".")
-            module = owner.get_submodule(path)
-            table = module._parameters if spec.kind.name == "PARAMETER" else module._buffers
-            self._live.append((place, table, name))
-            self._held[place] = table[name]
-        else:
-            self._held[place] = {**program.state_dict, **program.constants}[spec.target]
 
     def takes(self, args: tuple[Any, ...]) -> bool:
         """Whether these are tensors like those it was compiled for."""
@@ -281,8 +265,8 @@ class ExportedModel:
         given = list(self._held)
         for place, table, name in self._live:
             given[place] = table[name]
-        for place, value in zip(self._user, leaves):
-            given[place] = value
+        for place, leaf in self._user:
+            given[place] = leaves[leaf]
         return given
 
     def find_fast(self) -> Specialization | None:
@@ -316,27 +300,6 @@ def _is_tuple(results: Sequence[Any], spec: Any) -> bool:
     numbers = tuple(range(len(results)))
     made = unflatten(numbers, spec)
     return len(numbers) > 1 and type(made) is tuple and made == numbers and all(r is TENSOR for r in results)
-
-
-def _read_outputs(signature: Any) -> tuple[dict[int, int], list[Any]]:
-    """Which inputs take which of the tensors given back, and the results: `TENSOR`, or a plain value."""
-    places = {spec.target: n for n, spec in enumerate(signature.input_specs) if spec.target is not None}
-    names = {spec.arg.name: n for n, spec in enumerate(signature.input_specs) if hasattr(spec.arg, "name")}
-    updates: dict[int, int] = {}
-    results: list[Any] = []
-    count = 0
-    for spec in signature.output_specs:
-        kind, is_tensor = spec.kind.name, type(spec.arg).__name__ == "TensorArgument"
-        if kind == "USER_OUTPUT":
-            results.append(TENSOR if is_tensor else spec.arg.value)
-        elif kind == "BUFFER_MUTATION":
-            updates[places[spec.target]] = count
-        elif kind == "USER_INPUT_MUTATION":
-            updates[names[spec.target]] = count
-        else:
-            raise ArgumentError(f"a model that gives {kind.lower()}")
-        count += is_tensor
-    return updates, results
 
 
 def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | None = None) -> CompiledModel:

@@ -126,15 +126,110 @@ def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Seque
     """
     from torch.export import export as export_program
 
-    module = model if isinstance(model, torch().nn.Module) else _as_module(model)
-    table = decompositions()
-    leaves = [*module.parameters(), *module.buffers(), *flatten((args, named))[0]]
-    if is_on_gpu(leaves):  # where torch has a choice of kernels for it
-        table = {op: fn for op, fn in table.items() if _packet(op) != "scaled_dot_product_attention"}
+    module = as_module(model)
+    whole = whole_on_gpu([*module.parameters(), *module.buffers(), *flatten((args, named))[0]])
+    table = _without(whole)
     shapes = _dynamic_shapes(args, named, dims) if any(dims) else None
     with torch().no_grad(), _hushed(), _telling_results(module):
         program = export_program(module, args, named, strict=False, dynamic_shapes=shapes)
         return program.run_decompositions(table)
+
+
+def whole_on_gpu(values: Iterable[Any]) -> list[Any]:
+    """Operators that stay whole where ``values`` are on a GPU, though others are not: torch has a choice of kernels."""
+    return [torch().ops.aten.scaled_dot_product_attention.default] if is_on_gpu(values) else []
+
+
+def _without(whole: Sequence[Any]) -> dict[Any, Any]:
+    """The table of decompositions, without these operators."""
+    return {op: fn for op, fn in decompositions().items() if op not in whole}
+
+
+@collector_paused()
+def trace_functional(fn: Callable[..., Any], tensors: Sequence[Any], whole: Sequence[Any] = ()) -> Any:
+    """The functional operators of ``fn``, which is called once, with tensors that look like ``tensors``; operators
+    that are ``whole`` are not taken apart. ``fn`` gets a `Functional` tensor for each, and gives such ones."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses.functional_tensor import FunctionalTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    seen: set[int] = set()
+    looks = [fake.from_tensor(_other_object(t, seen), static_shapes=True) for t in tensors]
+
+    def functional(*given: Any) -> Any:
+        with FunctionalTensorMode():
+            return fn([*map(Functional, given)])
+
+    trace = make_fx(functional, _without(whole), _allow_non_fake_inputs=True, record_stack_traces=True)
+    with torch().no_grad(), _hushed(), _as_if_exporting(), _kept_whole(whole), fake:
+        return trace(*looks)
+
+
+def _other_object(tensor: Any, seen: set[int]) -> Any:
+    """``tensor``, or, where it was seen, another in the same memory: each input is one of its own to a tracer."""
+    if id(tensor) in seen:
+        return tensor.detach()
+    seen.add(id(tensor))
+    return tensor
+
+
+class Functional:
+    """A tensor of a traced program that writes are followed for."""
+
+    def __init__(self, look: Any) -> None:
+        from torch._functorch._aot_autograd.functional_utils import to_fun
+
+        self._look, self.tensor = look, to_fun(look)
+
+    @property
+    def is_written(self) -> bool:
+        from torch._functorch._aot_autograd.functional_utils import has_data_mutation
+
+        torch()._sync(self.tensor)
+        return bool(has_data_mutation(self.tensor))
+
+    @property
+    def has_another_shape(self) -> bool:
+        """Whether sizes, strides or the memory that it is in were changed."""
+        from torch._functorch._aot_autograd.functional_utils import has_metadata_mutation
+
+        return bool(has_metadata_mutation(self.tensor, self._look, check_only_storage_mutation=False))
+
+
+def plain_of(value: Any) -> Any:
+    """What a tensor of a program that is traced functionally is in the traced program."""
+    from torch._functorch._aot_autograd.functional_utils import from_fun
+
+    return from_fun(value)
+
+
+@contextlib.contextmanager
+def _as_if_exporting() -> Iterator[None]:
+    """Models that ask whether they are traced hear yes."""
+    names, compiler = ("_is_compiling_flag", "_is_exporting_flag"), torch().compiler
+    before = [getattr(compiler, name) for name in names]
+    try:
+        for name in names:
+            setattr(compiler, name, True)
+        yield
+    finally:
+        for name, value in zip(names, before):
+            setattr(compiler, name, value)
+
+
+@contextlib.contextmanager
+def _kept_whole(operators: Sequence[Any]) -> Iterator[None]:
+    """While a program is traced, these ``operators`` are not taken apart by torch's dispatcher."""
+    if not operators:
+        yield
+        return
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch.export.exported_program import _override_composite_implicit_decomp
+
+    kept: dict[Any, Any] = dict.fromkeys(operators, lambda *_, **__: NotImplemented)
+    with _override_composite_implicit_decomp(kept), enable_python_dispatcher():
+        yield
 
 
 def _dynamic_shapes(args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]]) -> Any:
@@ -185,20 +280,21 @@ def _silent(*names: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _telling_results(module: Any) -> Iterator[None]:
     """Dataclasses that ``module`` gives while it is traced are made known to torch as what holds tensors."""
-    hook = module.register_forward_hook(lambda _module, _args, made: _register_dataclasses(made))
+    hook = module.register_forward_hook(lambda _module, _args, made: register_dataclasses(made))
     try:
         yield
     finally:
         hook.remove()
 
 
-def _register_dataclasses(value: Any) -> None:
+def register_dataclasses(value: Any) -> None:
+    """Makes dataclasses among ``value`` known to torch as what holds tensors."""
     from torch.utils import _pytree
 
     for leaf in _pytree.tree_leaves(value):
         if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
             torch().export.register_dataclass(type(leaf))
-            _register_dataclasses(leaf)
+            register_dataclasses(leaf)
 
 
 def is_on_gpu(values: Iterable[Any]) -> bool:
@@ -206,7 +302,11 @@ def is_on_gpu(values: Iterable[Any]) -> bool:
     return any(isinstance(t, torch().Tensor) and t.device.type == "cuda" for t in values)
 
 
-def _as_module(fn: Callable[..., Any]) -> Any:
+def as_module(fn: Any) -> Any:
+    """``fn``, or, where it is a plain function, a module of it."""
+    if isinstance(fn, torch().nn.Module):
+        return fn
+
     class Function(torch().nn.Module):  # type: ignore[misc]
         def forward(self, *args: Any, **named: Any) -> Any:
             return fn(*args, **named)

@@ -1,4 +1,4 @@
-"""What `torch.export` made of one model: first for the very sizes of a call, from the second differing size on for all
+"""What one model was traced to: first for the very sizes of a call, from the second differing size on for all
 values of the sizes that were seen to differ, so that further ones cost no tracing."""
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from typing import Any
 
 from weft.graph.from_torch.edge import torch
 from weft.graph.from_torch.symbolic import check_sizes, is_symbolic
+from weft.graph.from_torch.trace import Traced
 from weft.ir.errors import UnsupportedError
 
-#: Exports a model with these dimensions of each leaf of the arguments left open.
-Export = Callable[[Sequence[frozenset[int]]], Any]
+#: Traces a model with these dimensions of each leaf of the arguments left open.
+Trace = Callable[[Sequence[frozenset[int]]], Traced]
 
 
 @dataclass
@@ -22,19 +23,19 @@ class _Like:
     first: list[tuple[int, ...]]
     #: of each leaf: dimensions that were seen to differ
     dims: list[frozenset[int]]
-    program: Any = None
+    program: Traced | None = None
     #: dimensions that were left open, but torch did not
     tried: set[Hashable] = field(default_factory=set)
 
 
 @dataclass
 class Programs:
-    """The exported programs of a model that serve several sizes."""
+    """The traced programs of a model that serve several sizes."""
 
     _alike: dict[Any, _Like] = field(default_factory=dict)
 
-    def find(self, nested: str, leaves: Sequence[Any], export: Export) -> Any:
-        """The program for a call with these ``leaves``, in tuples and dicts as ``nested`` says, or what ``export``
+    def find(self, nested: str, leaves: Sequence[Any], trace: Trace) -> Traced:
+        """The program for a call with these ``leaves``, in tuples and dicts as ``nested`` says, or what ``trace``
         makes."""
         kinds = (nested, *map(_kind, leaves))
         shapes = [tuple(leaf.shape) if isinstance(leaf, torch().Tensor) else () for leaf in leaves]
@@ -44,11 +45,11 @@ class Programs:
             return like.program
         if any(like.dims) and tuple(like.dims) not in like.tried:
             like.tried.add(tuple(like.dims))
-            made = _open(export, like.dims, leaves)
+            made = _open(trace, like.dims, leaves)
             if made is not None:
                 like.program = made
                 return made
-        return export(())
+        return trace(())
 
 
 def _kind(leaf: Any) -> Any:
@@ -60,27 +61,20 @@ def _differing(first: tuple[int, ...], second: tuple[int, ...]) -> frozenset[int
     return frozenset(d for d, (a, b) in enumerate(zip(first, second)) if a != b)
 
 
-def _open(export: Export, dims: Sequence[frozenset[int]], leaves: Sequence[Any]) -> Any:
+def _open(trace: Trace, dims: Sequence[frozenset[int]], leaves: Sequence[Any]) -> Traced | None:
     """None where torch needs the sizes to be numbers."""
     try:
-        program = export(dims)
-    except Exception:  # of any kind: then it is exported for these sizes, and what is wrong is told there
+        program = trace(dims)
+    except Exception:  # of any kind: then it is traced for these sizes, and what is wrong is told there
         return None
-    is_open = is_symbolic(program.graph_module) and not _gives_sizes(program)
-    return program if is_open and _takes(program, leaves) else None
+    return program if is_symbolic(program.gm) and _takes(program, leaves) else None
 
 
-def _gives_sizes(program: Any) -> bool:
-    """Whether some result is a number that follows from sizes."""
-    return any(type(spec.arg).__name__.startswith("Sym") for spec in program.graph_signature.output_specs)
-
-
-def _takes(program: Any, leaves: Sequence[Any]) -> bool:
-    specs = program.graph_signature.input_specs
-    holders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    said = [node.meta.get("val") for node, spec in zip(holders, specs) if spec.kind.name == "USER_INPUT"]
+def _takes(program: Traced, leaves: Sequence[Any]) -> bool:
+    holders = [node for node in program.gm.graph.nodes if node.op == "placeholder"]
+    said = [holders[place].meta.get("val") for place, _ in program.user]
     try:
-        check_sizes(said, leaves)
+        check_sizes(said, [leaves[n] for _, n in program.user])
     except UnsupportedError:
         return False
     return True
