@@ -17,7 +17,9 @@ class ModuleState:
         self._modules = list(module.modules())
         self._attributes = [dict(m.__dict__) for m in self._modules]
         held = [value for had in self._attributes for name, value in had.items() if name not in _TABLES]
-        self._containers = [(value, value.copy()) for value in held if isinstance(value, (list, set, dict))]
+        self._containers: list[tuple[Any, Any]] = [
+            (value, value.copy()) for value in held if isinstance(value, (list, set, dict))
+        ]
         self._names = [self._keys(m) for m in self._modules]
 
     @staticmethod
