@@ -80,7 +80,7 @@ def main() -> int:
     parser.add_argument("--reasons", action="store_true", help="why kernels run thread by thread")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    write_inputs(options.work / "data")
+    write_inputs(options.work / "data", options.checkout)
     shop = Workshop(options.checkout.resolve(), options.work.resolve())
     ratios: dict[int, list[float]] = {t: [] for t in options.threads}
     right = 0

@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "weft-rodinia")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    write_inputs(options.work / "data")
+    write_inputs(options.work / "data", options.checkout)
     shop = Workshop(options.checkout.resolve(), options.work.resolve())
     for program in PROGRAMS:
         if options.only and program.name not in options.only:

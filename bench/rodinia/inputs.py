@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -9,13 +10,17 @@ from pathlib import Path
 import numpy as np
 
 
-def write_inputs(folder: Path) -> None:
-    """Writes all inputs below ``folder``; those that are there stay."""
+def write_inputs(folder: Path, checkout: Path) -> None:
+    """Writes all inputs below ``folder``: files of the ``checkout`` where it has them; those that are there stay."""
     for name, write in _WRITERS.items():
         target = folder / name
         if not target.is_dir():
             target.mkdir(parents=True)
             write(target, np.random.default_rng(7))
+        for file in target.iterdir():
+            theirs = checkout / "data" / name / file.name
+            if theirs.exists():
+                shutil.copy(theirs, file)
 
 
 def _b_plus_tree(folder: Path, random: np.random.Generator) -> None:
@@ -141,7 +146,8 @@ def _genome(folder: Path, random: np.random.Generator, length: int = 30_000, que
 
 
 def _cell(folder: Path, random: np.random.Generator) -> None:
-    """Initial values and parameters of the size the cell model has; it is stable for small ones."""
+    """Initial values and parameters as many as the cell model has. From any but its own, rounding alone decides how
+    many steps it takes."""
     (folder / "y.txt").write_text("\n".join(f"{v:.6f}" for v in 0.1 + 0.2 * random.random(91)) + "\n")
     (folder / "params.txt").write_text("\n".join(f"{v:.6f}" for v in 0.5 + random.random(18)) + "\n")
 

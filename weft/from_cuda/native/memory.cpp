@@ -84,6 +84,22 @@ void *guarded(size_t bytes, allocation *one) {
   return (char *)one->mapped + page + inside - (bytes + 15) / 16 * 16;
 }
 
+// A GPU has large pages and all of them when cudaMalloc returns: kernels neither wait for pages nor miss them often.
+// Allocations begin at different places of a page, so that arrays do not meet in the same sets of a cache.
+void *in_large_pages(size_t bytes, allocation *one) {
+  const size_t large = (size_t)2 << 20, most = (size_t)256 << 20;
+  static unsigned place;
+  size_t shift = __atomic_fetch_add(&place, 1, __ATOMIC_RELAXED) % 16 * (4096 + 256);
+  size_t inside = (shift + bytes + large - 1) / large * large;
+  one->mapped_bytes = inside + large;
+  one->mapped = mmap(nullptr, one->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (one->mapped == MAP_FAILED) return nullptr;
+  char *first = (char *)(((size_t)one->mapped + large - 1) / large * large), *at = first + shift;
+  madvise(first, inside, MADV_HUGEPAGE);
+  for (size_t n = 0; bytes <= most && n < bytes; n += 4096) ((volatile char *)at)[n] = 0;
+  return at;
+}
+
 cudaError_t allocate(void **to, size_t bytes, cudaMemoryType type) {
   if (!to) return weft_fail(cudaErrorInvalidValue);
   *to = nullptr;
@@ -94,6 +110,7 @@ cudaError_t allocate(void **to, size_t bytes, cudaMemoryType type) {
   if (bytes > (size_t)1 << 46) return weft_fail(cudaErrorMemoryAllocation);
   if (weft_watching) at = weft_watch_place(bytes, type);
   else if (guard && type != cudaMemoryTypeHost) at = guarded(bytes, &one);
+  else if (type != cudaMemoryTypeHost && bytes >= (size_t)512 << 10) at = in_large_pages(bytes, &one);
   else if (posix_memalign(&at, 256, bytes)) at = nullptr;
   one.at = (char *)at;
   if (!at || !remember(one)) return weft_fail(cudaErrorMemoryAllocation);
