@@ -46,11 +46,9 @@ def _chosen_values(s: If) -> Stmt | None:
     then, other = _assigned(s.then), _assigned(s.otherwise)
     if then is None or other is None:
         return None
-    variables = list(dict.fromkeys((*then, *other)))
     read = set(free_vars(s.condition))
-    if len(variables) > 1 and any(
-        v.name in read for v in variables
-    ):  # the first would change what others are chosen by
+    variables = sorted(dict.fromkeys((*then, *other)), key=lambda v: v.name in read)
+    if sum(v.name in read for v in variables) > 1:  # the last one assigned must be the only one that the condition reads
         return None
     chosen = (Select(s.condition, then.get(v, v), other.get(v, v), span=s.span) for v in variables)
     return sequence([Assign(v, value, span=s.span) for v, value in zip(variables, chosen)])

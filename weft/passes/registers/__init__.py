@@ -5,6 +5,7 @@ from weft.passes.declare import declared_in
 _pass = declared_in(__name__)
 
 PASSES = (
+    _pass("jam_threads", needs="no barriers", only_if="thread loops, vector loops", options="vector_bits"),
     _pass("promote_registers", needs="no blocks, no reductions", options="scopes"),
     _pass("carry_stores", needs="no blocks, no reductions"),
     _pass("pad_registers", needs="strip mined", only_if="register storage, vector loops"),

@@ -52,6 +52,7 @@ PASSES = (
     "multiply_reciprocals",
     "convert_ifs",
     "vectorize_innermost",
+    "jam_threads",
     "strip_vector_loops",
     "separate_borders",
     "promote_registers",
