@@ -23,16 +23,16 @@ _lock = threading.RLock()
 _CPUINFO_NAMES = {"bmi": "bmi1", "lzcnt": "abm", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
 
 
-def compile_llvm(text: str, machine: Machine) -> bytes:
-    """The object code of a module given as LLVM text."""
+def compile_llvm(text: str, machine: Machine, *, thorough: bool = False) -> bytes:
+    """The object code of a module given as LLVM text; ``thorough``: see `optimize_llvm`."""
     with _lock:
-        return emit_object(_prepare(text, machine), machine)
+        return emit_object(_prepare(text, machine, thorough), machine)
 
 
-def assemble_llvm(text: str, machine: Machine) -> str:
+def assemble_llvm(text: str, machine: Machine, *, thorough: bool = False) -> str:
     """The assembly text of a module given as LLVM text."""
     with _lock:
-        return str(_target_machine(machine).emit_assembly(_prepare(text, machine)))
+        return str(_target_machine(machine).emit_assembly(_prepare(text, machine, thorough)))
 
 
 def toolchain_key() -> str:
@@ -92,9 +92,9 @@ def _target_machine(machine: Machine) -> Any:
     )
 
 
-def _prepare(text: str, machine: Machine) -> Any:
+def _prepare(text: str, machine: Machine, thorough: bool) -> Any:
     module = parse_llvm(text, machine)
-    optimize_llvm(module, machine)
+    optimize_llvm(module, machine, thorough=thorough)
     return module
 
 
@@ -109,12 +109,18 @@ def parse_llvm(text: str, machine: Machine) -> Any:
     return module
 
 
-def optimize_llvm(module: Any, machine: Machine) -> None:
-    """Variables to SSA and clean-up, in place; our loops are in final form already."""
+def optimize_llvm(module: Any, machine: Machine, *, thorough: bool = False) -> None:
+    """Variables to SSA and clean-up, in place; our loops are in final form already.
+
+    ``thorough`` is for programs that others wrote: all that LLVM does but vectors, moving loads out of loops above all.
+    """
     binding = _binding()
     with binding.create_pipeline_tuning_options(speed_level=2) as options:
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
         builder = binding.create_pass_builder(_target_machine(machine), options)
+        if thorough:
+            builder.getModulePassManager().run(module, builder)
+            return
         passes = binding.create_new_module_pass_manager()
         passes.add_sroa_pass()
         # Blocks joined first: instructions that are moved down to a loop's last block come there in reverse order,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from weft.ir.asserts import AssertSite, assert_sites
+from weft.ir.nesting import has_loop
 from weft.ir.stmt import Kernel
 from weft.passes.declare import Context
 from weft.passes.registry import run_passes, too_deep
@@ -133,13 +134,19 @@ def compile_kernel(
     """
     machine = machine or host_machine()
     text = emit_kernel(kernel, machine, fast=fast, contract=contract, shown_as=shown_as)
-    return Compiled(compile_llvm(text, machine), entry_name(kernel), assert_sites(kernel), text)
+    code = compile_llvm(text, machine, thorough=_is_of_threads(kernel))
+    return Compiled(code, entry_name(kernel), assert_sites(kernel), text)
+
+
+def _is_of_threads(kernel: Kernel) -> bool:
+    """Whether ``kernel`` says what each thread of a GPU does, as its author wrote it, in loops of any form."""
+    return has_loop(kernel.body, "thread") or has_loop(kernel.body, "block")
 
 
 def assembly(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> str:
     """The assembly text of ``kernel``."""
     machine = machine or host_machine()
-    return assemble_llvm(emit_kernel(kernel, machine, fast=fast), machine)
+    return assemble_llvm(emit_kernel(kernel, machine, fast=fast), machine, thorough=_is_of_threads(kernel))
 
 
 def compile_code(kernel: Kernel, machine: Machine, *, fast: bool, aligned: Mapping[str, int]) -> Code:
