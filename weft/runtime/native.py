@@ -77,6 +77,10 @@ def _parallel_for() -> int:
     return parallel_for_address()
 
 
+def _libc(name: str) -> int:
+    return libc_symbols([name])[name]
+
+
 #: Code that threads may be running until the process ends.
 _immortal: list[LoadedObject] = []
 
@@ -84,9 +88,8 @@ _MAKERS: dict[str, Callable[[], int]] = {
     "weft_parallel_for": _parallel_for,
     "weft_alloc": lambda: memory_function("weft_alloc"),
     "weft_free": lambda: memory_function("weft_free"),
-    "memset": lambda: libc_symbols(["memset"])["memset"],
-    "memcpy": lambda: libc_symbols(["memcpy"])["memcpy"],
-    "memmove": lambda: libc_symbols(["memmove"])["memmove"],
+    # Calls that LLVM makes of loops.
+    **{name: functools.partial(_libc, name) for name in ("memset", "memcpy", "memmove", "bcmp", "memcmp", "strlen")},
 }
 
 

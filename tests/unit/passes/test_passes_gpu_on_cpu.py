@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from weft.passes.gpu_to_cpu.unroll_phases import unroll_phases
 from weft.passes.guards.hoist_guards import hoist_guards
 from weft.passes.plain.convert_ifs import convert_ifs
 from weft.passes.plain.inline_indices import inline_indices
+from weft.passes.registers.jam_threads import jam_threads
 
 Pass = Callable[[Kernel], Kernel]
 
@@ -394,3 +396,22 @@ def test_every_fourth_thread_counted_from_another_one() -> None:
     done = after(program(body), split_threads, narrow_threads, hoist_guards)
     assert "thread t in 0:8 {" in done
     assert "C[b * 32 + (t * 4 + 2)]" in done
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        ("let s: float32 = 0.0 for k in 0:8 { s = s + A[y, k] * B[k, x] } C[y, x] = s", 4),
+        ("if y < n { let s: float32 = 0.0 for k in 0:8 { s = s + A[y, k] * B[k, x] } C[y, x] = s }", 4),
+        ("let s: float32 = 0.0 for k in 0:y { s = s + A[y, k] * B[k, x] } C[y, x] = s", 4),  # loops of their own
+        ("let s: float32 = 0.0 let t: float32 = 1.0 for k in 0:8 { s = s + A[y, k] * B[k, x] t = t * B[k, x] } "
+         "C[y, x] = s + t", 2),
+        ("let s: float32 = 0.0 for k in 0:8 { s = s + A[y, k] * B[y, x] } C[y, x] = s", 1),  # nothing in common
+        ("C[y, x] = A[y, 0] * B[0, x]", 1),  # no sum
+    ],
+)  # fmt: skip
+def test_rows_of_threads_that_load_the_same_run_at_once(body: str, rows: int) -> None:
+    text = f"""kernel k(n: int64, A: float32[8, 8], B: float32[8, 16], out C: float32[8, 16]) {{
+  block b in 0:1 {{ thread y in 0:8 {{ vector x in 0:16 {{ {body} }} }} }} }}"""
+    done = after(text, partial(jam_threads, vector_bits=256))
+    assert f"thread y in 0:{8 // rows} " in done

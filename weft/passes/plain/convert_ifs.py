@@ -48,7 +48,7 @@ def _chosen_values(s: If) -> Stmt | None:
         return None
     read = set(free_vars(s.condition))
     variables = sorted(dict.fromkeys((*then, *other)), key=lambda v: v.name in read)
-    if sum(v.name in read for v in variables) > 1:  # the last one assigned must be the only one that the condition reads
+    if sum(v.name in read for v in variables) > 1:  # only what is assigned last may be read by the condition
         return None
     chosen = (Select(s.condition, then.get(v, v), other.get(v, v), span=s.span) for v in variables)
     return sequence([Assign(v, value, span=s.span) for v, value in zip(variables, chosen)])
