@@ -91,6 +91,7 @@ def run_tool(command: Sequence[str], *, echo: bool = True) -> str:
             print(done.stderr, end="")
         return done.stdout
     _refuse_libraries(done.stderr)
+    _refuse_launches(done.stderr)
     if re.search(r"\berror: ", done.stderr):
         raise LanguageError(_first_error(done.stderr), why=done.stderr.strip())
     raise TargetError(f"`{Path(command[0]).name}` failed", why=done.stderr.strip() or f"exit code {done.returncode}")
@@ -118,6 +119,16 @@ def _refuse_libraries(messages: str) -> None:
                 help="of NVIDIA's libraries there are cuBLAS, cuFFT, cuRAND, cuSPARSE, Thrust and CUB, as far as "
                 "docs/cuda.md tells",
             )
+
+
+def _refuse_launches(messages: str) -> None:
+    """Raises where clang, which has no device-side launches, found some: it names an option that does not help."""
+    if places := re.findall(r"^(.*?:\d+):\d+: error: kernel launch from __device__", messages, re.MULTILINE):
+        raise UnsupportedError(
+            "kernels that launch kernels are not supported",
+            why=f"there are launches in code of the device: {', '.join(places)}",
+            help="launch it from the host, or call what it does as a __device__ function",
+        )
 
 
 def run_tools(*commands: Sequence[str]) -> None:

@@ -157,6 +157,12 @@ def test_libraries_that_are_not_there_are_named(tmp_path: Path) -> None:
             build(tmp_path, (name, "\n#include <cusolverDn.h>\nint main() {}\n"))
 
 
+def test_kernels_that_launch_kernels_are_refused(tmp_path: Path) -> None:
+    text = "__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }\nint main() { b<<<1, 1>>>(); }\n"
+    with pytest.raises(UnsupportedError, match=r"(?s)launch kernels are not supported.*nested\.cu:2"):
+        build(tmp_path, ("nested.cu", text), options=("-rdc=true",))
+
+
 def test_instructions_of_a_gpu_are_refused() -> None:
     text = 'define ptx_kernel void @k(ptr %0) {\n  call void asm sideeffect "bar.sync 0;", ""()\n  ret void\n}\n'
     with pytest.raises(UnsupportedError, match=r"`k` contains the PTX `bar.sync 0;`"):
