@@ -13,7 +13,22 @@ from weft.from_cuda.types import BOOL, Scalar
 from weft.from_cuda.values import Number
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
-from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
+from weft.ir.expr import (
+    Binary,
+    BinaryOp,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    Var,
+    cast,
+    const,
+    idx,
+)
 from weft.ir.visit import free_vars, walk
 from weft.passes.analysis.conditions import slack
 
@@ -41,12 +56,49 @@ def constant(type: Scalar, value: int | float | bool) -> Number:
 
 def settle(n: Number, ranges: Ranges) -> Expr:
     """The value of an index as it is, wrapped to its type where it may be outside."""
-    if not is_index(n) or not n.type.is_unsigned or n.type.size == 8:
+    if not is_index(n) or n.type.size == 8 or not (n.type.is_unsigned or _mixes(n.expr, ranges)):
         return n.expr
-    limit = n.type.dtype.max_value
-    if ranges.of(n.expr).within(0, limit):
+    return wrap(n, ranges)
+
+
+def wrap(n: Number, ranges: Ranges) -> Expr:
+    """An index as its type holds it."""
+    dtype = n.type.dtype
+    if n.type.size == 8 or ranges.of(n.expr).within(dtype.min_value, dtype.max_value):
         return n.expr
-    return Cast(dt.index, Cast(n.type.dtype, n.expr))
+    return Cast(dt.index, Cast(dtype, n.expr))
+
+
+#: From here on an odd factor is one of a hash or random function, not of an index.
+_LARGE_FACTOR = 1 << 14
+
+
+def _mixes(e: Expr, ranges: Ranges) -> bool:
+    """Whether a signed number is made as hash and random functions make theirs: programs count on it that these wrap,
+    though C++ does not promise it."""
+    return any((isinstance(x, Var) and x.name in ranges.wrapping) or _is_wrapped(x) for x in walk(e))
+
+
+def _is_wrapped(e: Expr) -> bool:
+    return isinstance(e, Cast) and e.dtype == dt.index and isinstance(e.operand, Cast) and e.operand.dtype == dt.int32
+
+
+def grows(e: Expr, name: str) -> bool:
+    """Whether ``e`` is ``name`` times something that is no power of two: assigned to it again and again, that wraps
+    soon."""
+    factor = next((f for atom, f in linear_form(e).terms.items() if isinstance(atom, Var) and atom.name == name), 0)
+    return not _is_power(factor) or any(_multiplies(x, name) for x in walk(e))
+
+
+def _multiplies(e: Expr, name: str) -> bool:
+    if not isinstance(e, Binary) or e.op != "*":
+        return False
+    sides = [(e.left, e.right), (e.right, e.left)]
+    return any(name in free_vars(a) and not (isinstance(b, Const) and _is_power(int(b.value))) for a, b in sides)
+
+
+def _is_power(factor: int) -> bool:
+    return abs(factor) & (abs(factor) - 1) == 0
 
 
 def stored(n: Number) -> Expr:
@@ -176,9 +228,21 @@ def _float(op: str, a: Expr, b: Expr) -> Expr:
 def _index(op: str, a: Number, b: Number, ranges: Ranges) -> Expr:
     if op in ("/", "%"):
         return _quotient(op, settle(a, ranges), settle(b, ranges), a.type, ranges)
-    if op in ("&", "|", "^") and a.type.is_unsigned and a.type.size == 4:
-        return Binary(_OPERATORS[op], settle(a, ranges), settle(b, ranges))
-    return Binary(_OPERATORS[op], a.expr, b.expr)
+    if op in ("&", "|", "^") and a.type.size == 4 and (a.type.is_unsigned or not _is_mask(op, a, b)):
+        return Binary(_OPERATORS[op], wrap(a, ranges), wrap(b, ranges))
+    made = Binary(_OPERATORS[op], a.expr, b.expr)
+    if op == "*" and a.type.dtype == dt.int32 and any(_is_large_factor(n.expr) for n in (a, b)):
+        return wrap(Number(a.type, made), ranges)
+    return made
+
+
+def _is_mask(op: str, *numbers: Number) -> bool:
+    """Whether bits that a type has not do not show."""
+    return op == "&" and any(isinstance(n.expr, Const) and int(n.expr.value) >= 0 for n in numbers)
+
+
+def _is_large_factor(e: Expr) -> bool:
+    return isinstance(e, Const) and abs(int(e.value)) >= _LARGE_FACTOR and int(e.value) % 2 == 1
 
 
 def _quotient(op: str, a: Expr, b: Expr, type: Scalar, ranges: Ranges) -> Expr:

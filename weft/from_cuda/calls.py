@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.from_cuda.arithmetic import convert
-from weft.from_cuda.context import Context, Frame, close
+from weft.from_cuda.context import Binding, Context, Frame, close
 from weft.from_cuda.expressions import PLACES, VALUES, expression, lvalue
 from weft.from_cuda.functions import FUNCTIONS
 from weft.from_cuda.literals import zero_of
@@ -98,7 +98,8 @@ def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: l
     bound = _bind(c, function, arguments)
     frame = Frame(function, False, (c.items, len(c.items)), this=this)
     c.frames.append(frame)
-    c.places.update(bound)
+    copies = dict(this.value.captured) if isinstance(this, Fixed) and isinstance(this.value, FunctionValue) else {}
+    c.places.update(copies | bound)
     for p, (key, place) in zip(function.parameters, bound.items()):
         if (
             isinstance(place, Fixed)
@@ -106,11 +107,15 @@ def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: l
             and isinstance(c.type_of(p), (Scalar, Record, Pointer))
         ):
             c.places[key] = declare(c, p, c.type_of(p), p.name, place.value, p.id)
+    before = len(c.items)
     try:
-        return _run(c, n, frame, function)
+        value = _run(c, n, frame, function)
+        if not isinstance(value, Nothing) and not all(isinstance(i, Binding) for i in c.items[before:]):
+            value = keep_value(c, function.name, value)  # a later call may change what it is made of
+        return value
     finally:
         c.frames.pop()
-        c.places = outer | {k: v for k, v in c.places.items() if k in outer}
+        c.places = outer | {k: v for k, v in c.places.items() if k in outer and k not in copies}
 
 
 def _changed(c: Context, function: Node) -> set[str]:
@@ -141,8 +146,8 @@ def _run(c: Context, n: Node, frame: Frame, function: Node) -> Value:
         if frame.value is None:
             c.refuse(n, f"`{function.name}` could not be written out here")
         return frame.value
-    if isinstance(type, (Reference, Pointer)):
-        c.refuse(n, f"`{function.name}`, which returns a pointer or reference at several places")
+    if isinstance(type, Reference):
+        c.refuse(n, f"`{function.name}`, which returns a reference at several places")
     frame.result = declare(c, n, type, f"{function.name}_result", None, f"result {function.id}")
     with c.scope() as items:
         frame.start = (items, 0)
@@ -216,6 +221,20 @@ def construct(c: Context, n: Node) -> Value:
     return read(c, n, place)
 
 
+def construct_there(c: Context, n: Node, type: Record, key: str, name: str) -> Place | None:
+    """The variable ``name`` with what its constructor makes of it; None where it starts as a value."""
+    while n.kind in ("ExprWithCleanups", "CXXBindTemporaryExpr"):
+        n = n.inner[-1]
+    if n.kind != "CXXConstructExpr" or (len(n.inner) == 1 and _is_copy(c, n.inner[0], type)):
+        return None
+    constructor = _constructor(c, n, type)
+    if constructor is None or constructor.body is None:
+        return None
+    place = declare(c, n, type, name, None, key)
+    run_constructor(c, n, constructor, place, n.inner)
+    return place
+
+
 def _is_copy(c: Context, n: Node, type: Record) -> bool:
     found = c.type_of(n)
     return isinstance(found, Record) and found == type
@@ -261,8 +280,18 @@ def _has_field(place: Fields | Element, name: str) -> bool:
 
 
 def closure(c: Context, n: Node) -> Value:
-    """A lambda expression: its body names the captured variables themselves."""
-    return FunctionValue(n)
+    """A lambda expression: its body names the captured variables, themselves or as they are now."""
+    record, *captures = n.inner
+    fields = [f for f in record.inner if f.kind == "FieldDecl"]
+    copies = [i for f, i in zip(fields, captures) if not isinstance(c.type_of(f), Reference)]
+    named = [next((x for x in i.walk() if x.kind == "DeclRefExpr"), None) for i in copies]
+    found = [(x.referenced["id"], i) for x, i in zip(named, copies) if x is not None]
+    changed = _changed(c, c.frame.function)
+    return FunctionValue(n, tuple((key, _copied(c, i, key)) for key, i in found if key in changed))
+
+
+def _copied(c: Context, n: Node, key: str) -> Place:
+    return declare(c, n, c.type_of(n), "captured", expression(c, n), f"captured {key}")
 
 
 VALUES.update(

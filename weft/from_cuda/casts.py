@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, lvalue, number
@@ -102,7 +104,7 @@ def _decay(c: Context, n: Node, inner: Node) -> Value:
 def _cast_pointer(c: Context, n: Node, value: Value) -> Value:
     type = c.type_of(n)
     if isinstance(value, Address) and isinstance(type, Pointer):
-        return Address(type.to, value.targets, value.which)
+        return replace(value, to=type.to)
     if isinstance(value, Alias) and isinstance(type, Pointer):
         return _retyped(c, n, value, type.to)
     return value

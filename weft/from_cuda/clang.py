@@ -20,10 +20,12 @@ from weft.ir.errors import TargetError
 INCLUDE = Path(__file__).parent / "include"
 #: The first clang whose tree has all that is read here.
 _OLDEST = 18
+#: The GPU that `__CUDA_ARCH__` tells of.
+ARCHITECTURE = "sm_80"
 _FLAGS = (
-    "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "--cuda-path=/nonexistent",
-    "-fsyntax-only", "-ferror-limit=200", "-fno-caret-diagnostics", "-fno-color-diagnostics", "-w",
-    "-Xclang", "-ast-dump=json",
+    "-x", "cuda", "--cuda-device-only", f"--cuda-gpu-arch={ARCHITECTURE}", "-nocudainc", "-nocudalib", "-nostdinc",
+    "--cuda-path=/nonexistent", "-Wno-unknown-cuda-version", "-fsyntax-only", "-ferror-limit=200",
+    "-fno-caret-diagnostics", "-fno-color-diagnostics", "-w", "-Xclang", "-ast-dump=json",
 )  # fmt: skip
 _ERROR = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from weft.from_cuda.ranges import Ranges
-from weft.from_cuda.types import CType, field_type, parse_type
+from weft.from_cuda.types import CType, type_in_scope
 from weft.from_cuda.unit import Node, Unit
 from weft.from_cuda.values import Memory, Place, Value
 from weft.ir import dtype as dt
@@ -22,6 +22,10 @@ from weft.ir.expr import Const, Expr, Unary, Var
 from weft.ir.interval import Interval
 from weft.ir.span import Span
 from weft.ir.stmt import Alloc, Let, Param, Seq, Stmt
+from weft.ir.visit import free_vars, substitute
+
+#: So many variables deep.
+_WRITTEN_OUT = 4
 
 
 class Unsupported(Exception):
@@ -39,7 +43,8 @@ class Facts:
     indices: set[str] = field(default_factory=set)
     flat: set[str] = field(default_factory=set)
     pointees: dict[str, dict[str, Memory]] = field(default_factory=dict)
-    stored: set[str] = field(default_factory=set)
+    nullable: set[str] = field(default_factory=set)
+    wrapping: set[str] = field(default_factory=set)
     is_new: bool = False
 
     def learn(self, known: set[str], key: str) -> None:
@@ -137,6 +142,7 @@ class Context:
         self.failed: set[str] = set()
         self.dims: dict[str, tuple[Expr, Expr, Expr]] = {}
         self.fixed: set[str] = set()
+        self.kept: dict[str, Expr] = {}
         self.span: Span | None = None
 
     # ---- code
@@ -156,9 +162,19 @@ class Context:
             return value
         var = self.let(name, value)
         self.fixed.add(var.name)
+        self.kept[var.name] = value
         if var.dtype == dt.index:
             self.ranges[var.name] = self.ranges.of(value)
         return var
+
+    def written_out(self, value: Expr) -> Expr:
+        """``value`` with what was kept in variables put in their place."""
+        for _ in range(_WRITTEN_OUT):
+            known = {var: self.kept[name] for name, var in free_vars(value).items() if name in self.kept}
+            if not known:
+                break
+            value = substitute(value, known)
+        return value
 
     def fresh(self, name: str) -> str:
         """``name``, or with a number behind it where it is taken."""
@@ -193,9 +209,7 @@ class Context:
     # ---- reading the tree
 
     def type_of(self, n: Node) -> CType:
-        if n.kind in ("VarDecl", "ParmVarDecl", "FieldDecl"):
-            return field_type(n, self.unit)
-        return parse_type(n.type, self.unit)
+        return type_in_scope(n, self.unit)
 
     def refuse(self, n: Node, why: str) -> NoReturn:
         raise Unsupported(n, why)

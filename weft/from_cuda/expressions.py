@@ -14,10 +14,11 @@ from weft.from_cuda.values import (
     Fixed,
     Number,
     Place,
+    Target,
     Value,
 )
 from weft.ir import dtype as dt
-from weft.ir.expr import Compare, Const, Expr, Var, const
+from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, const, idx
 
 #: Nodes that stand for what is below them.
 _THROUGH = frozenset({
@@ -93,9 +94,19 @@ def is_not_null(c: Context, n: Node, value: Address) -> Expr:
     """Whether a pointer is not null: those into an array are not; an argument may be."""
     if value.is_null:
         return Const(False, dt.bool_)
-    (target, *others) = value.targets
-    if not others and target.memory.kind == "heap":
+    *others, found = map(_is_there, value.targets)
+    for number, one in reversed(list(enumerate(others))):
+        if one != found:
+            assert value.which is not None
+            found = Select(Compare("==", value.which, idx(number)), one, found)
+    if value.is_set is None:
+        return found
+    return value.is_set if isinstance(found, Const) else Binary("&&", value.is_set, found)
+
+
+def _is_there(target: Target) -> Expr:
+    if target.memory.kind == "heap":
         return Compare("!=", target.offset, ZERO)
-    if others or target.memory.kind != "argument":
+    if target.memory.kind != "argument":
         return Const(True, dt.bool_)
     return Compare(">", Var(target.memory.size_name, dt.index), ZERO)

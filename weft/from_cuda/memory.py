@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from weft.from_cuda.arithmetic import constant, fold, stored
 from weft.from_cuda.context import Binding, Context, close
@@ -29,7 +30,7 @@ def scalar_element(type: CType) -> DType | None:
     if isinstance(type, Scalar):
         return type.dtype
     if isinstance(type, Record):
-        kinds = {scalar_element(f.type) for f in type.fields}
+        kinds = {scalar_element(f.type) for f in type.fields if not (isinstance(f.type, Record) and f.type.is_empty)}
         return kinds.pop() if len(kinds) == 1 else None
     return None
 
@@ -149,7 +150,7 @@ def address_value(c: Context, n: Node, address: Address) -> Expr:
         at = t.index(1)
         found = at if found is None else Select(Compare("==", address.which or ZERO, idx(number)), at, found)
     assert found is not None
-    return found
+    return found if address.is_set is None else Select(address.is_set, found, ZERO)
 
 
 def _choose(c: Context, n: Node, address: Address, one: Callable[[Target], Expr]) -> Expr:
@@ -256,7 +257,7 @@ def advance(c: Context, address: Address, by: Expr, size: int) -> Address:
     """``by`` elements of ``size`` bytes further."""
     if isinstance(by, Const) and by.value == 0:
         return address
-    return Address(address.to, tuple(flat(c, t).advance(by, size) for t in address.targets), address.which)
+    return replace(address, targets=tuple(flat(c, t).advance(by, size) for t in address.targets))
 
 
 def flat(c: Context, target: Target) -> Target:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from weft.from_cuda import arithmetic as ar
-from weft.from_cuda.context import Context, Item, close, negate
+from weft.from_cuda.choices import choose
+from weft.from_cuda.context import Binding, Context, Item, close, negate
 from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, is_not_null, lvalue, number
 from weft.from_cuda.literals import type_text
-from weft.from_cuda.memory import address_value, advance, difference, flat, on_heap
+from weft.from_cuda.memory import address_value, advance, difference, on_heap
 from weft.from_cuda.places import address_of, assign, declare, dereference, keep_value, read
 from weft.from_cuda.types import BOOL, Opaque, Scalar, parse_type
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
     ZERO,
     Address,
+    Either,
     Element,
     Fixed,
     FunctionValue,
     Nothing,
     Number,
     Place,
-    Struct,
-    Target,
     Value,
 )
-from weft.ir.expr import Binary, Compare, Const, Expr, Select, const, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, const, idx
 from weft.ir.stmt import Assign, Barrier, If
 
 
@@ -141,10 +141,20 @@ def _pointer_arithmetic(c: Context, n: Node, op: str, left: Value, right: Value)
 
 
 def _assignment(c: Context, n: Node) -> Value:
-    value = expression(c, n.inner[1])
-    place = lvalue(c, n.inner[0])
+    place, value = _right_then_left(c, n)
     _assign_in_step(c, n, place, value)
-    return value
+    return read(c, n, place) if isinstance(value, Number) else value
+
+
+def _right_then_left(c: Context, n: Node) -> tuple[Place, Value]:
+    """The two sides of an assignment: the value is that before what its place does besides, as in ``a[i++] = i``."""
+    value = expression(c, n.inner[1])
+    with c.scope() as items:
+        place = lvalue(c, n.inner[0])
+    if not all(isinstance(i, Binding) for i in items):
+        value = keep_value(c, "value", value)
+    c.items.extend(items)
+    return place, value
 
 
 def _assign_in_step(c: Context, n: Node, place: Place, value: Value) -> None:
@@ -162,13 +172,12 @@ def _assign_in_step(c: Context, n: Node, place: Place, value: Value) -> None:
 
 
 def _compound(c: Context, n: Node) -> Value:
-    place, op = lvalue(c, n.inner[0]), n.raw["opcode"][:-1]
-    right = expression(c, n.inner[1])
+    op = n.raw["opcode"][:-1]
+    place, right = _right_then_left(c, n)
     before = read(c, n, place)
     if isinstance(before, Address):
-        value = _pointer_arithmetic(c, n, op, before, right)
-        assign(c, n, place, value)
-        return value
+        assign(c, n, place, _pointer_arithmetic(c, n, op, before, right))
+        return read(c, n, place)
     if not isinstance(before, Number) or not isinstance(right, Number):
         c.refuse(n, f"{n.raw['opcode']} of what are no numbers")
     computed = parse_type(type_text(n.raw.get("computeResultType", n.raw["type"])), c.unit)
@@ -176,9 +185,8 @@ def _compound(c: Context, n: Node) -> Value:
     assert isinstance(computed, Scalar)
     assert isinstance(left_type, Scalar)
     left = ar.convert(before, left_type, c.ranges)
-    value = ar.convert(ar.binary(op, left, right, computed, c.ranges), before.type, c.ranges)
-    _assign_in_step(c, n, place, value)
-    return value
+    _assign_in_step(c, n, place, ar.convert(ar.binary(op, left, right, computed, c.ranges), before.type, c.ranges))
+    return read(c, n, place)
 
 
 def _compound_place(c: Context, n: Node) -> Place:
@@ -205,31 +213,19 @@ def _conditional(c: Context, n: Node) -> Value:
     return _conditional_with_effects(c, n, test, (then_items, then), (else_items, otherwise))
 
 
-def choose(c: Context, n: Node, test: Expr, then: Value, otherwise: Value) -> Value:
-    """One of two values."""
-    match then, otherwise:
-        case Number(), Number():
-            return ar.select(test, then, otherwise, c.ranges)
-        case Address(), Address():
-            return _choose_address(c, test, then, otherwise)
-        case Struct(), Struct():
-            fields = {k: choose(c, n, test, v, otherwise.fields[k]) for k, v in then.fields.items()}
-            return Struct(then.type, fields)
-        case Nothing(), Nothing():
-            return then
-    return c.refuse(n, "a choice between two things of this kind")
-
-
-def _choose_address(c: Context, test: Expr, then: Address, otherwise: Address) -> Address:
-    if then.is_null or otherwise.is_null:
-        return otherwise if then.is_null else then
-    if len(then.targets) == 1 and len(otherwise.targets) == 1:
-        a, b = (flat(c, x.targets[0]) for x in (then, otherwise))
-        if a.memory is b.memory and a.unit == b.unit and a.extra == b.extra:
-            return Address(then.to, (Target(a.memory, Select(test, a.offset, b.offset), a.unit, a.extra),))
-    which = Select(test, then.which or ZERO, ar.fold(Binary("+", otherwise.which or ZERO, idx(len(then.targets)))))
-    targets = tuple(flat(c, t) for t in (*then.targets, *otherwise.targets))
-    return Address(then.to, targets, c.keep("which", which))
+def _conditional_place(c: Context, n: Node) -> Place:
+    """``(test ? a : b) = x``: one of two places."""
+    test = condition(c, n.inner[0])
+    with c.scope() as then_items:
+        then = lvalue(c, n.inner[1])
+    with c.scope() as else_items:
+        otherwise = lvalue(c, n.inner[2])
+    if isinstance(test, Const):
+        c.items.extend(then_items if test.value else else_items)
+        return then if test.value else otherwise
+    if isinstance(then, Fixed) or isinstance(otherwise, Fixed) or then_items or else_items:
+        return Fixed(_conditional(c, n))
+    return Either(c.keep("test", test), then, otherwise)
 
 
 def _conditional_with_effects(
@@ -267,5 +263,6 @@ PLACES.update(
         "UnaryOperator": _deref,
         "BinaryOperator": _compound_place,
         "CompoundAssignOperator": _compound_place,
+        "ConditionalOperator": _conditional_place,
     }
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.from_cuda.arithmetic import convert, is_index, settle
-from weft.from_cuda.context import Binding, Context
+from weft.from_cuda.arithmetic import convert, grows, is_index, settle, wrap
+from weft.from_cuda.choices import choose
+from weft.from_cuda.context import Binding, Context, close
 from weft.from_cuda.memory import at_field, flat, load, store
 from weft.from_cuda.types import Array, CType, Pointer, Record, Reference, Scalar, has_union
 from weft.from_cuda.unit import Node
@@ -13,6 +14,7 @@ from weft.from_cuda.values import (
     ZERO,
     Address,
     Alias,
+    Either,
     Element,
     Fields,
     Fixed,
@@ -29,7 +31,9 @@ from weft.from_cuda.values import (
 from weft.ir import dtype as dt
 from weft.ir.expr import Compare, Const, Expr, Select, Var, cast, const, idx
 from weft.ir.interval import Interval
-from weft.ir.stmt import Assign
+from weft.ir.stmt import Assign, If
+
+_NOWHERE = -(1 << 48)
 
 
 def read(c: Context, n: Node, place: Place) -> Value:
@@ -45,12 +49,20 @@ def read(c: Context, n: Node, place: Place) -> Value:
             return read_pointer(c, place)
         case Element():
             return load(c, n, place.address, place.type)
+        case Either():
+            return choose(c, n, place.test, read(c, n, place.then), read(c, n, place.otherwise))
 
 
 def read_pointer(c: Context, place: PointerVariable) -> Address:
     known = tuple(c.facts.pointees.get(place.key, {}).values())
     targets = tuple(Target(current(c, m), place.offset, place.to.align) for m in known)
-    return Address(place.to, targets, place.which if len(known) > 1 else None)
+    is_set = Compare("!=", place.offset, _null_at(c, place)) if place.key in c.facts.nullable else None
+    return Address(place.to, targets, place.which if len(known) > 1 else None, is_set)
+
+
+def _null_at(c: Context, place: PointerVariable) -> Expr:
+    """The offset that a null pointer has: no element is there; on the heap, which begins at address 0, it is that."""
+    return ZERO if set(c.facts.pointees.get(place.key, {})) == {"heap"} else idx(_NOWHERE)
 
 
 def current(c: Context, memory: Memory) -> Memory:
@@ -72,6 +84,13 @@ def assign(c: Context, n: Node, place: Place, value: Value) -> None:
             _assign_pointer(c, n, place, value)
         case Element():
             store(c, n, place.address, value)
+        case Either():
+            value = keep_value(c, "assigned", value)
+            with c.scope() as then:
+                assign(c, n, place.then, value)
+            with c.scope() as otherwise:
+                assign(c, n, place.otherwise, value)
+            c.emit(If(place.test, close(then), close(otherwise), span=c.span))
         case Fixed():
             c.refuse(n, "something that is a parameter or a temporary value is assigned to")
 
@@ -82,6 +101,10 @@ def held(c: Context, place: Variable, value: Number) -> Expr:
     if is_index(value) and not isinstance(value.expr, Const) and place.type.dtype != dt.uint64 and place.key:
         c.facts.learn(c.facts.indices, place.key)
     if place.var.dtype == dt.index and place.type.dtype != dt.uint64:
+        if place.type.dtype == dt.int32 and is_index(value) and grows(c.written_out(value.expr), place.var.name):
+            c.facts.learn(c.facts.wrapping, place.key)
+        if place.key in c.facts.wrapping and is_index(value):
+            return wrap(value, c.ranges)
         return cast(dt.index, settle(value, c.ranges))
     return cast(place.var.dtype, value.expr)
 
@@ -112,7 +135,8 @@ def keep_value(c: Context, name: str, value: Value) -> Value:
                        None if t.indices is None else tuple(c.keep(name, i) for i in t.indices))
                 for t in value.targets
             )  # fmt: skip
-            return Address(value.to, targets, None if value.which is None else c.keep(name, value.which))
+            which, is_set = (None if e is None else c.keep(name, e) for e in (value.which, value.is_set))
+            return Address(value.to, targets, which, is_set)
     return value
 
 
@@ -120,7 +144,10 @@ def _assign_pointer(c: Context, n: Node, place: PointerVariable, value: Value) -
     """A pointer that changes has an offset of its own; which memories it points into is learned."""
     if not isinstance(value, Address):
         c.refuse(n, "the address of a variable is kept in a pointer that changes")
+    if value.is_null or value.is_set is not None:
+        c.facts.learn(c.facts.nullable, place.key)
     if value.is_null:
+        c.emit(Assign(place.offset, _null_at(c, place), span=c.span))
         return
     known = c.facts.pointees.setdefault(place.key, {})
     for t in value.targets:
@@ -137,6 +164,8 @@ def _assign_pointer(c: Context, n: Node, place: PointerVariable, value: Value) -
         is_this = Compare("==", value.which, idx(number))
         offset = Select(is_this, t.index(size), offset)
         chosen = Select(is_this, idx(order.index(t.memory.key)), chosen)
+    if value.is_set is not None:
+        offset = Select(value.is_set, offset, _null_at(c, place))
     offset = c.keep("at", offset)
     if len(order) > 1:
         c.emit(Assign(place.which, chosen, span=c.span))
@@ -181,6 +210,8 @@ def _declare_number(c: Context, type: Scalar, name: str, value: Value | None, ke
         initial = held(c, Variable(type, Var(name, dtype), key), start)
     var = c.let(name, initial)
     c.ranges[var.name] = _range(type)
+    if key in c.facts.wrapping:
+        c.ranges.wrapping.add(var.name)
     if type.is_integer and type.dtype != dt.uint64:
         c.keys[var.name] = key
     return Variable(type, var, key)
@@ -238,6 +269,9 @@ def field_place(c: Context, n: Node, place: Place, name: str) -> Place:
         case Fixed(value=Struct() as value):
             if name in value.fields:
                 return Fixed(value.fields[name])
+        case Either():
+            then, otherwise = (field_place(c, n, p, name) for p in (place.then, place.otherwise))
+            return Either(place.test, then, otherwise)
         case Element(type=Record() as type):
             found = type.field(name)
             if found is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from weft.from_cuda.ahead_of_time import grid_objects
+from weft.from_cuda.clang import ARCHITECTURE
 from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.host_text import share_variables, target_lines
 from weft.from_cuda.kept_code import KeptCode, keep_kernels, source_digest
@@ -32,7 +33,7 @@ from weft.ir.errors import ArgumentError
 
 #: As nvcc does it: the runtime's header comes before everything; no CUDA toolkit is looked for.
 _CUDA_FLAGS = (
-    "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-gpu-arch=sm_80",
+    "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", f"--cuda-gpu-arch={ARCHITECTURE}",
     # What is an error for clang, in code that nvcc and g++ take.
     "-Wno-reserved-user-defined-literal", "-Wno-register", "-Wno-c++11-narrowing", "-Wno-writable-strings",
     "-Wno-inline-new-delete",
@@ -41,8 +42,8 @@ _CUDA_FLAGS = (
     "-Xclang", "-disable-llvm-passes", "-Xclang", "-target-sdk-version=12.3",
 )  # fmt: skip
 #: A value that only some lanes have set goes into a shuffle of all lanes: CUDA code does so everywhere. Clang would
-#: take it as undefined behaviour, and drop the test that decides which lanes set it.
-_UNSET_VALUES = ("-Xclang", "-no-enable-noundef-analysis")
+#: take it as undefined behaviour, and drop the test that decides which lanes set it. Ints wrap, as on GPUs.
+_DEVICE_FLAGS = ("-Xclang", "-no-enable-noundef-analysis", "-fwrapv")
 _CODE_FLAGS = ("-fPIC", "-Wno-override-module", "-Wno-unused-command-line-argument")
 
 
@@ -145,7 +146,7 @@ def compile_unit(
     include_unit = ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(binary)]
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
     run_tools(
-        [*clang_command(), "--cuda-device-only", *_UNSET_VALUES, *shared, "-w", str(file), "-o", str(device)],
+        [*clang_command(), "--cuda-device-only", *_DEVICE_FLAGS, *shared, "-w", str(file), "-o", str(device)],
         [*clang_command(), "--cuda-host-only", *shared, *warnings, *listed, *include_unit, str(file), "-o", str(host)],
     )
     text, device_text = host.read_text(), device.read_text()

@@ -31,10 +31,11 @@ class GridSizes:
 @dataclass(eq=False)
 class Ranges(dict[str, Interval]):
     """What variables can be. ``mixed`` are data that met an index in an operation, and had better be one too;
-    ``numbers`` are what a launch gives: the same for all threads."""
+    ``numbers`` are what a launch gives: the same for all threads; ``wrapping`` are ints that programs let wrap."""
 
     mixed: set[str] = field(default_factory=set)
     numbers: set[str] = field(default_factory=set)
+    wrapping: set[str] = field(default_factory=set)
     grid: GridSizes | None = None
 
     def meet(self, *numbers: Number) -> None:

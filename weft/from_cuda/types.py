@@ -107,31 +107,48 @@ class Record:
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         found, at = [], 0
-        for name, type in self._parts():
-            at = -(-at // type.align) * type.align
+        for name, type, align, size in self._parts():
+            at = -(-at // align) * align
             found.append(Field(name, type, 0 if self.is_union else at))
-            at += type.size
+            at += size
         return tuple(found)
 
-    def _parts(self) -> list[tuple[str, CType]]:
-        bases = [base["type"] for base in self.node.raw.get("bases", ())]
-        named = [b.get("desugaredQualType") or b["qualType"] for b in bases]
-        parts: list[tuple[str, CType]] = [(name, parse_type(name, self.unit)) for name in named]
+    def _parts(self) -> list[tuple[str, CType, int, int]]:
+        """Name, type, alignment and bytes of each part: what follows a base may lie in its padding."""
+        parts: list[tuple[str, CType, int, int]] = []
+        for base in (base["type"] for base in self.node.raw.get("bases", ())):
+            name = base.get("desugaredQualType") or base["qualType"]
+            type = parse_type(name, self.unit)
+            parts.append((name, type, type.align, type.data_size if isinstance(type, Record) else type.size))
         for n in self.node.inner:
             if n.kind == "FieldDecl":
-                parts.append((n.name or f"anonymous {n.id}", field_type(n, self.unit)))
-        return [(name, type) for name, type in parts if not (isinstance(type, Record) and not type.fields)]
+                type = field_type(n, self.unit)
+                parts.append((n.name or f"anonymous {n.id}", type, max(type.align, _asked_align(n)), type.size))
+        return parts
 
     @cached_property
     def align(self) -> int:
-        asked = [int(v.raw["value"]) for a in self.node.inner if a.kind == "AlignedAttr" for v in a.inner[:1]
-                 if "value" in v.raw]  # fmt: skip
-        return max([1, *asked, *(f.type.align for f in self.fields)])
+        return max([_asked_align(self.node), *(align for _, _, align, _ in self._parts())])
 
     @cached_property
     def size(self) -> int:
-        end = max((f.offset + f.type.size for f in self.fields), default=1)
-        return -(-end // self.align) * self.align
+        return -(-max(self._end, 1) // self.align) * self.align
+
+    @property
+    def data_size(self) -> int:
+        """Its bytes as a base: C++ counts the padding at the end of plain old data only."""
+        is_plain = self.node.raw.get("definitionData", {}).get("isPOD")
+        return 0 if self.is_empty else self.size if is_plain else self._end
+
+    @property
+    def is_empty(self) -> bool:
+        return all(isinstance(f.type, Record) and f.type.is_empty for f in self.fields) and not self._end
+
+    @cached_property
+    def _end(self) -> int:
+        """One past the last byte of its parts."""
+        sizes = {f.name: size for f, (_, _, _, size) in zip(self.fields, self._parts())}
+        return max((f.offset + sizes[f.name] for f in self.fields), default=0)
 
     def field(self, name: str) -> Field | None:
         return next((f for f in self.fields if f.name == name), None)
@@ -188,10 +205,34 @@ def _parse(text: str, unit: Unit) -> CType:
     return _named(text, unit)
 
 
+def _asked_align(n: Node) -> int:
+    """What `alignas` or `__align__` asks for."""
+    asked = [
+        a.inner[0].raw["value"] for a in n.inner if a.kind == "AlignedAttr" and a.inner and "value" in a.inner[0].raw
+    ]
+    return max([1, *map(int, asked)])
+
+
+def _is_laid_out_otherwise(node: Node) -> str:
+    """Why fields do not lie one behind the other at their own alignment."""
+    data, bases = node.raw.get("definitionData", {}), node.raw.get("bases", ())
+    if data.get("isPolymorphic") or any(base.get("isVirtual") for base in bases):
+        return "virtual functions or bases"
+    if node.has("PackedAttr") or node.has("MaxFieldAlignmentAttr"):
+        return "packed fields"
+    if any(n.kind == "FieldDecl" and n.raw.get("isBitfield") for n in node.inner):
+        return "bit-fields"
+    aligned = (a for n in (node, *node.inner) if n is node or n.kind == "FieldDecl" for a in n.inner)
+    if any(a.kind == "AlignedAttr" and not (a.inner and "value" in a.inner[0].raw) for a in aligned):
+        return "an alignment given by a type"
+    return ""
+
+
 def _named(text: str, unit: Unit) -> CType:
     node = unit.record(text)
     if node is not None:
-        return Record(text, node, unit)
+        why = _is_laid_out_otherwise(node)
+        return Opaque(f"{text}, which has {why}") if why else Record(text, node, unit)
     enum = unit.enums.get(text.split("::")[-1])
     if enum is not None:
         under = enum.raw.get("fixedUnderlyingType", {})
@@ -222,6 +263,32 @@ def field_type(n: Node, unit: Unit) -> CType:
         if record is not None:
             return Record(record.id, record, unit)
     return type
+
+
+def type_in_scope(n: Node, unit: Unit) -> CType:
+    """The type of ``n``; names of it that mean something only there are those of the typedefs around it."""
+    type = field_type(n, unit) if n.kind in ("VarDecl", "ParmVarDecl", "FieldDecl") else parse_type(n.type, unit)
+    if not _is_unknown(type):
+        return type
+    text = re.sub(r"(?<![:\w])[A-Za-z_]\w*", lambda m: _alias_around(n, m.group()) or m.group(), n.type)
+    return type if text == n.type else parse_type(text, unit)
+
+
+def _is_unknown(type: CType) -> bool:
+    while isinstance(type, (Pointer, Reference, Array)):
+        type = type.to if not isinstance(type, Array) else type.of
+    return isinstance(type, Opaque)
+
+
+def _alias_around(n: Node, name: str) -> str:
+    around = n.parent
+    while around is not None:
+        declared = (d for i in around.inner for d in (i.inner if i.kind == "DeclStmt" else (i,)))
+        found = next((d for d in declared if d.kind in ("TypedefDecl", "TypeAliasDecl") and d.name == name), None)
+        if found is not None:
+            return found.type
+        around = around.parent
+    return ""
 
 
 def has_union(type: CType) -> bool:

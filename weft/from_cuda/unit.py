@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,6 +30,9 @@ _OF_THE_HOST = (
 )  # fmt: skip
 _TOP = "\n    },\n    {"
 _ALIASES = ("TypedefDecl", "TypeAliasDecl")
+_TEMPLATE_PARAMETERS = frozenset({"TemplateTypeParmDecl", "NonTypeTemplateParmDecl", "TemplateTemplateParmDecl"})
+_LITERALS = ("IntegerLiteral", "CXXBoolLiteralExpr")
+_AROUND_LITERALS = ("TemplateArgument", "ConstantExpr", "ImplicitCastExpr", "ParenExpr")
 _FUNCTIONS = frozenset({"FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl"})
 _RECORDS = frozenset({"CXXRecordDecl", "ClassTemplateSpecializationDecl"})
 
@@ -128,6 +131,7 @@ class Unit:
     records: dict[str, Node] = field(default_factory=dict)
     enums: dict[str, Node] = field(default_factory=dict)
     aliases: dict[str, Node] = field(default_factory=dict)
+    ambiguous: set[str] = field(default_factory=set)
     #: What the header was searched for: nothing more of it is there.
     sought: set[str] = field(default_factory=set)
 
@@ -146,11 +150,17 @@ class Unit:
         if n.kind in _RECORDS and n.name:
             name = f"{prefix}{_record_name(n)}::"
             if n.raw.get("completeDefinition"):
-                self.records[name[:-2]] = n
+                self._add_record(name[:-2], n)
         elif n.kind == "NamespaceDecl":
             name = f"{prefix}{n.name}::"
         for c in n.inner:
             self._index(c, name)
+
+    def _add_record(self, name: str, n: Node) -> None:
+        """Two records of one name: one of them has template arguments that only seem to be the defaults."""
+        if self.records.get(name, n) is not n and n.kind == "ClassTemplateSpecializationDecl":
+            self.ambiguous.add(name)
+        self.records[name] = n
 
     def declaration(self, key: str) -> Node | None:
         """The declaration with this id; what is in our header is read when it is asked for."""
@@ -165,7 +175,7 @@ class Unit:
             self._read_header(f'"name": "{base}",\n      "tagUsed"')
             if name not in self.records and "<" in name:
                 self._read_header(f'"name": "{base}"')
-        return self.records.get(name)
+        return None if name in self.ambiguous else self.records.get(name)
 
     def alias(self, name: str) -> Node | None:
         """The typedef of this name."""
@@ -279,10 +289,30 @@ def _missing_header(complaint: Complaint) -> str | None:
 
 
 def _record_name(n: Node) -> str:
-    """As types name it: with its arguments where it is made from a template."""
+    """As types name it: with its arguments where it is made from a template, without defaults at the end."""
     if n.kind != "ClassTemplateSpecializationDecl":
         return n.name
-    return f"{n.name}<{', '.join(_argument(a) for a in n.inner if a.kind == 'TemplateArgument')}>"
+    given = [_argument(a) for a in n.inner if a.kind == "TemplateArgument"]
+    parameters = [p for p in (n.parent.inner if n.parent else ()) if p.kind in _TEMPLATE_PARAMETERS]
+    if len(parameters) == len(given):
+        named = dict(zip((p.name for p in parameters), given))
+        while given and _is_default(parameters[len(given) - 1], given[-1], named):
+            given.pop()
+    return f"{n.name}<{', '.join(given)}>"
+
+
+def _is_default(parameter: Node, argument: str, named: Mapping[str, str]) -> bool:
+    """Whether ``argument`` may be the default of a template's parameter: what is computed is taken for it."""
+    if "defaultArg" not in parameter.raw:
+        return False
+    default = next((i for i in parameter.inner if i.kind == "TemplateArgument"), None)
+    if default is None:
+        return True
+    if "type" in default.raw:
+        return default.type == argument or named.get(default.type) == argument or "<" in default.type
+    values = [i.raw["value"] for i in default.walk() if i.kind in _LITERALS and "value" in i.raw]
+    is_plain = len(values) == 1 and all(i.kind in (*_LITERALS, *_AROUND_LITERALS) for i in default.walk())
+    return not is_plain or str(values[0]).lower() == argument.lower()
 
 
 def _argument(a: Node) -> str:

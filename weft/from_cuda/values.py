@@ -97,11 +97,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A pointer: one of ``targets``, that numbered ``which`` where there are several; none at all is a null pointer."""
+    """A pointer: one of ``targets``, that numbered ``which`` where there are several; none at all is a null pointer.
+    ``is_set``: whether it is not null, where only running tells."""
 
     to: CType
     targets: tuple[Target, ...]
     which: Expr | None = None
+    is_set: Expr | None = None
 
     @property
     def is_null(self) -> bool:
@@ -133,9 +135,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class FunctionValue:
-    """A function as a value."""
+    """A function as a value; ``captured``: what a lambda has copies of, by the variables' ids."""
 
     node: Node
+    captured: tuple[tuple[str, Place], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +198,16 @@ class Fields:
     fields: dict[str, Place]
 
 
-Place: TypeAlias = "Variable | Fixed | PointerVariable | Element | Fields"
+@dataclass(frozen=True, slots=True)
+class Either:
+    """``test ? a : b`` of places."""
+
+    test: Expr
+    then: Place
+    otherwise: Place
+
+
+Place: TypeAlias = "Variable | Fixed | PointerVariable | Element | Fields | Either"
 
 
 def index_var(name: str) -> Var:

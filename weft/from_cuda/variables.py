@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from weft.from_cuda import arithmetic as ar
+from weft.from_cuda.calls import construct_there
 from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import expression, lvalue
 from weft.from_cuda.literals import zero_of
 from weft.from_cuda.memory import advance, store
 from weft.from_cuda.places import array_target, declare, keep_value, note_range
-from weft.from_cuda.types import Array, CType, Opaque, Pointer, Reference, Scalar
+from weft.from_cuda.types import Array, CType, Opaque, Pointer, Record, Reference, Scalar
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import ZERO, Address, Element, Fixed, Memory, Number, Place, Target, Value
 from weft.ir.expr import idx
@@ -33,6 +34,10 @@ def declare_variable(c: Context, d: Node) -> None:
 
 
 def _value(c: Context, d: Node, type: CType, initial: Node | None) -> Place:
+    if isinstance(type, Record) and initial is not None and not address_escapes(c, d):
+        made = construct_there(c, initial, type, d.id, d.name)
+        if made is not None:
+            return made
     value = expression(c, initial) if initial is not None else None
     fixed = not is_changed(c, d)
     if isinstance(type, Pointer) and fixed and value is not None:

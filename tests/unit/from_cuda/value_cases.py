@@ -1,0 +1,142 @@
+"""Kernels in which it matters when a value is taken, how large it gets, where it lies, or whether a pointer is null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.unit.from_cuda.cuda_cases import CASES, Case, case, f32, floats, i32
+
+__all__ = ["CASES", "Case"]
+
+
+def _wrapped(value: int) -> int:
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def _remainder(value: int, by: int) -> int:
+    return abs(value) % by * (1 if value >= 0 else -1)
+
+
+def _signed(i: int, n: int) -> list[int]:
+    lcg, small, shifted, mixed = i + 1, i, i + 1, i
+    for k in range(n):
+        lcg = _wrapped(lcg * 1103515245 + 12345)
+        small = _wrapped(small * 31 + k)
+        shifted = _wrapped(shifted ^ (shifted << 13))
+        shifted ^= shifted >> 17
+        shifted = _wrapped(shifted ^ (shifted << 5))
+    for _ in range(2):
+        mixed = _wrapped(((mixed >> 16) ^ mixed) * 0x45D9F3B)
+    return [_remainder(lcg, 1000), _remainder(small, 997), shifted, mixed >> 16]
+
+
+case(
+    "hashes and random numbers of signed ints wrap",
+    """__device__ int next(int s) { int t = s * 31; return t; }
+    __global__ void k(int *y, int n) {
+      int i = threadIdx.x, lcg = i + 1, small = i, shifted = i + 1, mixed = i;
+      for (int j = 0; j < n; j++) {
+        lcg = lcg * 1103515245 + 12345;
+        small = next(small) + j;
+        shifted ^= shifted << 13; shifted ^= shifted >> 17; shifted ^= shifted << 5;
+      }
+      for (int j = 0; j < 2; j++) mixed = ((mixed >> 16) ^ mixed) * 0x45d9f3b;
+      y[4 * i] = lcg % 1000, y[4 * i + 1] = small % 997, y[4 * i + 2] = shifted, y[4 * i + 3] = mixed >> 16;
+    }""",
+    (1,), (16,), (np.zeros(64, i32), 12), lambda y, n: {0: np.ravel([_signed(i, n) for i in range(16)])},
+)  # fmt: skip
+case(
+    "pointers that are null in some threads",
+    """__device__ const float *find(const float *a, int i, int n) { if (i < n) return a + i; return nullptr; }
+    __global__ void k(const float *a, float *y, int n) {
+      int i = threadIdx.x;
+      const float *p = nullptr, *q = a + i, *r = i % 3 ? a + i : nullptr, *s = find(a, i, n);
+      if (i % 2) p = a + i;
+      if (i >= n) q = NULL;
+      const float *last = r;
+      y[i] = (p ? *p : -1) + (q != nullptr ? *q : -10) + (last == 0 ? -100 : *last) + (s ? 1000 : 2000);
+    }""",
+    (1,), (16,), (floats(16), np.zeros(16, f32), 9),
+    lambda a, y, n: {1: [(v if i % 2 else -1) + (v if i < n else -10) + (v if i % 3 else -100)
+                         + (1000 if i < n else 2000) for i, v in enumerate(a)]},
+)  # fmt: skip
+
+
+def _calls(i: int) -> float:
+    s = [i]
+
+    def step() -> int:
+        s[0] = s[0] * 5 + 1
+        return s[0]
+
+    first = step() - 3 * step()
+    pair = [step(), step()]
+    return float(first + pair[0] * 2 - pair[1] + max(step() % 7, step() % 11))
+
+
+case(
+    "calls that change what the others see",
+    """struct Both { int a, b; };
+    __device__ int step(int &s) { s = s * 5 + 1; return s; }
+    __global__ void k(float *y) {
+      int s = threadIdx.x;
+      int first = step(s) - 3 * step(s);
+      Both pair = {step(s), step(s)};
+      y[threadIdx.x] = first + pair.a * 2 - pair.b + max(step(s) % 7, step(s) % 11);
+    }""",
+    (1,), (16,), (np.zeros(16, f32),), lambda y: {0: [_calls(i) for i in range(16)]},
+)  # fmt: skip
+case(
+    "the values of assignments, places that are chosen, copies in lambdas",
+    """struct V { float x, y; __device__ float &operator[](int i) { return i == 0 ? x : y; } };
+    __global__ void k(int *r, float *f) {
+      int t = threadIdx.x, y = t, z = (y = y + 1), w = (y += 3), a[2] = {1, 2}, v = (a[1] = a[1] + 1);
+      char narrow;
+      int cut = (narrow = 300 + t), n = 0;
+      a[n++] = n + 5;
+      (t & 1 ? y : z) = 9;
+      V p = {1, 2};
+      p[t % 2] += 7;
+      int late = t;
+      auto now = [=](int i) { return i + late; };
+      auto then = [&](int i) { return i + late; };
+      late = 50;
+      r[t] = z + 100 * w + 10000 * y + 1000000 * v + cut + a[0] + n;
+      f[t] = p.x + 100 * p.y + 10000 * now(1) + 1000000 * then(1);
+    }""",
+    (1,), (8,), (np.zeros(8, i32), np.zeros(8, f32)),
+    lambda r, f: {
+        0: [(t + 1 if t & 1 else 9) + 100 * (t + 4) + 10000 * (9 if t & 1 else t + 4) + 3000000 + 44 + t + 6
+            for t in range(8)],
+        1: [(1, 8)[t % 2 == 0] + 100 * (2, 9)[t % 2] + 10000 * (1 + t) + 51000000 for t in range(8)],
+    },
+)  # fmt: skip
+
+
+def _lies(sizes: Any) -> dict[int, Any]:
+    return {0: np.arange(6) * 10 + 1, 1: np.arange(6) * 10 + 2, 2: [8, 32, 8, 12]}
+
+
+case(
+    "empty members, alignments, and padding of bases",
+    """struct Empty {};
+    struct Member { Empty e; int x; };
+    struct Aligned { char a; alignas(16) int b[4]; };
+    struct Base { int a; char b; __device__ Base(int a) : a(a), b(1) {} };
+    struct Derived : Base { char c; __device__ Derived(int a) : Base(a), c(2) {} };
+    struct Plain { int a; char b; };
+    struct Further : Plain { char c; };
+    template <class T, int N = 2 * 2, class U = T> struct Default { T a; U b[N]; };
+    __global__ void k(int *x, int *y, int *sizes) {
+      int t = threadIdx.x;
+      Derived d(t);
+      Default<int> e;
+      e.a = t, e.b[3] = 10;
+      x[t] = d.a * e.b[3] + d.b;
+      y[t] = e.a * 10 + d.c;
+      if (t == 0) sizes[0] = sizeof(Member), sizes[1] = sizeof(Aligned), sizes[2] = sizeof(Derived), sizes[3] = sizeof(Further);
+    }""",
+    (1,), (6,), (np.zeros(6, i32), np.zeros(6, i32), np.zeros(4, i32)), lambda x, y, s: _lies(s),
+)  # fmt: skip
