@@ -38,7 +38,8 @@ from weft.ir.expr import Var
 def _cast(c: Context, n: Node) -> Value:
     kind, inner = n.raw.get("castKind", "NoOp"), n.inner[-1]
     if kind == "LValueToRValue":
-        return read(c, n, lvalue(c, inner))
+        bare = inner.inner[0] if inner.kind == "ParenExpr" else inner
+        return expression(c, bare) if bare.kind == "ConditionalOperator" else read(c, n, lvalue(c, inner))
     if kind == "ArrayToPointerDecay":
         return _decay(c, n, inner)
     if kind in ("IntegralCast", "FloatingCast", "IntegralToFloating", "FloatingToIntegral", "IntegralToBoolean",

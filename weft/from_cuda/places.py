@@ -229,6 +229,7 @@ def note_range(c: Context, place: Place) -> None:
         item = c.items[-1] if c.items else None
         if isinstance(item, Binding) and item.what == place.var and item.value is not None:
             c.fixed.add(place.var.name)
+            c.kept[place.var.name] = item.value
             found = c.ranges.of(item.value) if item.value.dtype.is_integer else Interval(None, None)
             c.ranges[place.var.name] = found.intersect(_range(place.type))
 

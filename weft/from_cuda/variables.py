@@ -85,7 +85,7 @@ def _collect_changed(n: Node, found: set[str], is_read: bool) -> None:
         return
     reads = n.kind == "ImplicitCastExpr" and n.raw.get("castKind") == "LValueToRValue"
     for i in n.inner:
-        _collect_changed(i, found, reads or (is_read and n.kind == "ParenExpr"))
+        _collect_changed(i, found, reads or (is_read and n.kind in ("ParenExpr", "ConditionalOperator")))
 
 
 def address_escapes(c: Context, d: Node) -> bool:
