@@ -133,6 +133,6 @@ case(
       if (t > 0) return;
       sizes[0] = sizeof(Member), sizes[1] = sizeof(Aligned), sizes[2] = sizeof(Derived), sizes[3] = sizeof(Further);
     }""",
-    (1,), (6,), (np.zeros(6, i32), np.zeros(6, i32), np.zeros(4, i32)), 
+    (1,), (6,), (np.zeros(6, i32), np.zeros(6, i32), np.zeros(4, i32)),
     lambda x, y, s: {0: np.arange(6) * 10 + 1, 1: np.arange(6) * 10 + 2, 2: [8, 32, 8, 12]},
 )  # fmt: skip
