@@ -79,7 +79,7 @@ def _mixes(e: Expr, ranges: Ranges) -> bool:
     return any((isinstance(x, Var) and x.name in ranges.wrapping) or _is_wrapped(x) for x in walk(e))
 
 
-def _is_wrapped(e: Expr) -> bool:
+def _is_wrapped(e: object) -> bool:
     return isinstance(e, Cast) and e.dtype == dt.index and isinstance(e.operand, Cast) and e.operand.dtype == dt.int32
 
 
@@ -90,7 +90,7 @@ def grows(e: Expr, name: str) -> bool:
     return not _is_power(factor) or any(_multiplies(x, name) for x in walk(e))
 
 
-def _multiplies(e: Expr, name: str) -> bool:
+def _multiplies(e: object, name: str) -> bool:
     if not isinstance(e, Binary) or e.op != "*":
         return False
     sides = [(e.left, e.right), (e.right, e.left)]
