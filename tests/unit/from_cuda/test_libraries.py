@@ -5,8 +5,13 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from weft.from_cuda.grid_code import compile_grid
 from weft.from_cuda.nvcc_options import read_options
 from weft.from_cuda.program import build_program
+from weft.from_cuda.unit import read_unit
+from weft.ir.errors import UnsupportedError
 
 THRUST_AND_CUB = r"""
 #include <algorithm>
@@ -280,3 +285,21 @@ def test_rounding_in_a_direction_and_groups_of_every_kind(tmp_path: Path) -> Non
     text = (Path(__file__).parent / "rounding_and_groups.cu").read_text()
     # Thread 40: 40 + ... + 47; thread 37 has 111, 37.5 and 37; 34, 37, ..., 61 have its label.
     assert printed(tmp_path, text, "-Xcompiler", "-frounding-math") == ["0 0", "348 223 61 10 2016 13", "1"]
+
+
+def test_what_is_refused_in_one_kernel_leaves_the_others_as_whole_grids() -> None:
+    """Textures and rounding in a direction are declared for the reader: a source with them is read."""
+    folder = Path(__file__).parent
+    for file, kernel in (("runtime_calls.cu", "_Z5twicePi"), ("rounding_and_groups.cu", "_Z6groupsPi")):
+        unit = read_unit((folder / file).read_text(), file, host_too=False)
+        assert kernel in unit.kernels
+    with pytest.raises(UnsupportedError, match="`tex2D` has no body here"):
+        compile_grid(read_unit((folder / "runtime_calls.cu").read_text(), host_too=False), "_Z7read_2dyPf", "any")
+
+
+def test_calls_of_the_runtime(tmp_path: Path) -> None:
+    text = (Path(__file__).parent / "runtime_calls.cu").read_text()
+    invalid = "cudaErrorInvalidValue"
+    assert printed(tmp_path, text) == [
+        "0 wrong", "30 1 0 1 1", f"{invalid} cudaSuccess {invalid} cudaErrorInvalidConfiguration cudaSuccess", "0 1",
+    ]  # fmt: skip

@@ -169,6 +169,17 @@ _WEFT_BOTH double __dadd_rn(double, double);
 _WEFT_BOTH double __dmul_rn(double, double);
 _WEFT_BOTH double __ddiv_rn(double, double);
 _WEFT_BOTH double __dsqrt_rn(double);
+// Rounding in another direction is refused where it is asked for.
+#define _WEFT_DIRECTED(letter, type, mode) \
+  _WEFT_BOTH type __##letter##add_##mode(type, type); \
+  _WEFT_BOTH type __##letter##sub_##mode(type, type); \
+  _WEFT_BOTH type __##letter##mul_##mode(type, type); \
+  _WEFT_BOTH type __##letter##div_##mode(type, type); \
+  _WEFT_BOTH type __##letter##rcp_##mode(type); \
+  _WEFT_BOTH type __##letter##sqrt_##mode(type);
+_WEFT_DIRECTED(f, float, rd) _WEFT_DIRECTED(f, float, ru) _WEFT_DIRECTED(f, float, rz)
+_WEFT_DIRECTED(d, double, rd) _WEFT_DIRECTED(d, double, ru) _WEFT_DIRECTED(d, double, rz)
+#undef _WEFT_DIRECTED
 _WEFT_BOTH int __float2int_rn(float);
 _WEFT_BOTH int __float2int_rz(float);
 _WEFT_BOTH int __float2int_rd(float);
@@ -297,6 +308,25 @@ struct __attribute__((device_builtin_texture_type)) texture {
   int normalized, filterMode, addressMode[3];
 };
 template <class T, cudaTextureReadMode mode> __device__ T tex1Dfetch(texture<T, 1, mode> t, int at);
+// Of more dimensions, filtered, or by objects they are refused where they are called; other kernels of a source are read.
+template <class T, cudaTextureReadMode mode> __device__ T tex1D(texture<T, 1, mode> t, float x);
+template <class T, cudaTextureReadMode mode> __device__ T tex2D(texture<T, 2, mode> t, float x, float y);
+template <class T, cudaTextureReadMode mode> __device__ T tex3D(texture<T, 3, mode> t, float x, float y, float z);
+typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t;
+template <class T> __device__ T tex1Dfetch(cudaTextureObject_t t, int at);
+template <class T> __device__ T tex1D(cudaTextureObject_t t, float x);
+template <class T> __device__ T tex2D(cudaTextureObject_t t, float x, float y);
+template <class T> __device__ T tex3D(cudaTextureObject_t t, float x, float y, float z);
+template <class T> __device__ T tex1DLayered(cudaTextureObject_t t, float x, int layer);
+template <class T> __device__ T tex2DLayered(cudaTextureObject_t t, float x, float y, int layer);
+template <class T> __device__ void surf1Dread(T *to, cudaSurfaceObject_t s, int x, ...);
+template <class T> __device__ T surf1Dread(cudaSurfaceObject_t s, int x, ...);
+template <class T> __device__ void surf1Dwrite(T value, cudaSurfaceObject_t s, int x, ...);
+template <class T> __device__ void surf2Dread(T *to, cudaSurfaceObject_t s, int x, int y, ...);
+template <class T> __device__ T surf2Dread(cudaSurfaceObject_t s, int x, int y, ...);
+template <class T> __device__ void surf2Dwrite(T value, cudaSurfaceObject_t s, int x, int y, ...);
+template <class T> __device__ void surf3Dread(T *to, cudaSurfaceObject_t s, int x, int y, int z, ...);
+template <class T> __device__ void surf3Dwrite(T value, cudaSurfaceObject_t s, int x, int y, int z, ...);
 
 // ---- narrow floats: numbers of their own, computed in float
 #include "both/weft_small_functions.h"

@@ -97,8 +97,10 @@ int64_t place(const layout &l, int64_t b, int64_t i, int64_t j, int64_t k) {
   return b * l.distance + ((i * l.embed[1] + j) * l.embed[2] + k) * l.stride;
 }
 
+bool is_plan(int handle) { return handle > 0 && handle < most_plans && plans[handle].is_used; }
+
 template <typename Real, typename In, typename Out> cufftResult execute(int handle, int kind, In *in, Out *out, int direction) {
-  if (handle <= 0 || handle >= most_plans || !plans[handle].is_used) return CUFFT_INVALID_PLAN;
+  if (!is_plan(handle)) return CUFFT_INVALID_PLAN;
   plan p = plans[handle];
   if ((int)p.type != kind) return CUFFT_INVALID_TYPE;
   bool is_from_half = sizeof(Out) == sizeof(Real), is_to_half = sizeof(In) == sizeof(Real);
@@ -140,20 +142,28 @@ layout dense(const plan &p, bool of_input) {
   int64_t last = is_half(p.type, of_input) ? p.n[2] / 2 + 1 : p.n[2];
   return {{p.n[0], p.n[1], last}, 1, p.n[0] * p.n[1] * last};
 }
-cufftResult make(cufftHandle *handle, int rank, const int *n, cufftType type, int batch) {
-  if (rank < 1 || rank > 3 || batch < 1) return CUFFT_INVALID_VALUE;
-  for (int at = 1; at < most_plans; ++at) {
-    if (plans[at].is_used) continue;
-    plan &p = plans[at];
-    p = plan{true, rank, batch, {1, 1, 1}, type, {}, {}, false};
-    for (int d = 0; d < rank; ++d) {
-      p.n[3 - rank + d] = n[d];
-      if (n[d] < 1) return p.is_used = false, CUFFT_INVALID_SIZE;
-    }
-    p.in = dense(p, true), p.out = dense(p, false);
-    return *handle = at, CUFFT_SUCCESS;
-  }
+cufftResult reserve(cufftHandle *handle) {
+  for (int at = 1; at < most_plans; ++at)
+    if (!plans[at].is_used) return plans[at] = plan{true}, *handle = at, CUFFT_SUCCESS;
   return CUFFT_ALLOC_FAILED;
+}
+cufftResult describe(int handle, int rank, const int *n, cufftType type, int batch) {
+  if (!is_plan(handle)) return CUFFT_INVALID_PLAN;
+  if (rank < 1 || rank > 3 || batch < 1) return CUFFT_INVALID_VALUE;
+  plan &p = plans[handle];
+  p = plan{true, rank, batch, {1, 1, 1}, type, {}, {}, false};
+  for (int d = 0; d < rank; ++d) {
+    p.n[3 - rank + d] = n[d];
+    if (n[d] < 1) return CUFFT_INVALID_SIZE;
+  }
+  p.in = dense(p, true), p.out = dense(p, false);
+  return CUFFT_SUCCESS;
+}
+cufftResult make(cufftHandle *handle, int rank, const int *n, cufftType type, int batch) {
+  cufftResult result = reserve(handle);
+  if (result == CUFFT_SUCCESS) result = describe(*handle, rank, n, type, batch);
+  if (result != CUFFT_SUCCESS && result != CUFFT_ALLOC_FAILED) plans[*handle].is_used = false;
+  return result;
 }
 }  // namespace
 
@@ -167,11 +177,24 @@ cufftResult cufftPlan3d(cufftHandle *plan, int nx, int ny, int nz, cufftType typ
   int n[] = {nx, ny, nz};
   return make(plan, 3, n, type, 1);
 }
-cufftResult cufftPlanMany(cufftHandle *handle, int rank, int *n, int *inembed, int istride, int idist, int *onembed,
-                          int ostride, int odist, cufftType type, int batch) {
-  cufftResult result = make(handle, rank, n, type, batch);
+static cufftResult nothing_needed(size_t *bytes, cufftResult result) { return *bytes = 0, result; }
+cufftResult cufftCreate(cufftHandle *plan) { return reserve(plan); }
+cufftResult cufftMakePlan1d(cufftHandle plan, int nx, cufftType type, int batch, size_t *bytes) {
+  return nothing_needed(bytes, describe(plan, 1, &nx, type, batch));
+}
+cufftResult cufftMakePlan2d(cufftHandle plan, int nx, int ny, cufftType type, size_t *bytes) {
+  int n[] = {nx, ny};
+  return nothing_needed(bytes, describe(plan, 2, n, type, 1));
+}
+cufftResult cufftMakePlan3d(cufftHandle plan, int nx, int ny, int nz, cufftType type, size_t *bytes) {
+  int n[] = {nx, ny, nz};
+  return nothing_needed(bytes, describe(plan, 3, n, type, 1));
+}
+cufftResult cufftMakePlanMany(cufftHandle handle, int rank, int *n, int *inembed, int istride, int idist, int *onembed,
+                              int ostride, int odist, cufftType type, int batch, size_t *bytes) {
+  cufftResult result = nothing_needed(bytes, describe(handle, rank, n, type, batch));
   if (result != CUFFT_SUCCESS) return result;
-  plan &p = plans[*handle];
+  plan &p = plans[handle];
   p.is_embedded = inembed || onembed;
   if (inembed) p.in.stride = istride, p.in.distance = idist;
   if (onembed) p.out.stride = ostride, p.out.distance = odist;
@@ -181,8 +204,22 @@ cufftResult cufftPlanMany(cufftHandle *handle, int rank, int *n, int *inembed, i
   }
   return CUFFT_SUCCESS;
 }
+cufftResult cufftPlanMany(cufftHandle *handle, int rank, int *n, int *inembed, int istride, int idist, int *onembed,
+                          int ostride, int odist, cufftType type, int batch) {
+  size_t bytes;
+  cufftResult result = reserve(handle);
+  if (result != CUFFT_SUCCESS) return result;
+  result = cufftMakePlanMany(*handle, rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch, &bytes);
+  if (result != CUFFT_SUCCESS) plans[*handle].is_used = false;
+  return result;
+}
+cufftResult cufftSetAutoAllocation(cufftHandle plan, int) { return is_plan(plan) ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN; }
+cufftResult cufftSetWorkArea(cufftHandle plan, void *) { return is_plan(plan) ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN; }
+cufftResult cufftGetSize(cufftHandle plan, size_t *bytes) {
+  return nothing_needed(bytes, is_plan(plan) ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN);
+}
 cufftResult cufftDestroy(cufftHandle handle) {
-  if (handle <= 0 || handle >= most_plans || !plans[handle].is_used) return CUFFT_INVALID_PLAN;
+  if (!is_plan(handle)) return CUFFT_INVALID_PLAN;
   return plans[handle].is_used = false, CUFFT_SUCCESS;
 }
 cufftResult cufftSetStream(cufftHandle, cudaStream_t) { return CUFFT_SUCCESS; }

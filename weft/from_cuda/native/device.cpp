@@ -80,8 +80,8 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSynchronize() { return cudaPeekAtLastError(); }
-cudaError_t cudaThreadSynchronize() { return cudaPeekAtLastError(); }
+cudaError_t cudaDeviceSynchronize() { return weft_failure(); }
+cudaError_t cudaThreadSynchronize() { return weft_failure(); }
 cudaError_t cudaDeviceReset() {
   if (weft_watching) weft_watch_reset();
   return cudaSuccess;

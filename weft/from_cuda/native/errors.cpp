@@ -4,12 +4,19 @@
 #include <time.h>
 
 static thread_local cudaError_t last_error = cudaSuccess;
+static cudaError_t failure = cudaSuccess;  // of a kernel that ran
 
 cudaError_t weft_fail(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   if (error != cudaSuccess && weft_watching) weft_report_error(error);
   return error;
 }
+
+cudaError_t weft_fail_running(cudaError_t error) {
+  if (error != cudaSuccess) __atomic_store_n(&failure, error, __ATOMIC_RELAXED);
+  return weft_fail(error);
+}
+cudaError_t weft_failure() { return __atomic_load_n(&failure, __ATOMIC_RELAXED); }
 
 int weft_setting(const char *name) {
   const char *value = getenv(name);

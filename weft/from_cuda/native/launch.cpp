@@ -77,7 +77,9 @@ __attribute__((constructor)) void begin() {
 
 bool is_launchable(const weft_launch &launch) {
   uint64_t threads = (uint64_t)launch.block[0] * launch.block[1] * launch.block[2];
-  return threads > 0 && threads <= 1024 && launch.grid[0] && launch.grid[1] && launch.grid[2] && launch.block[2] <= 64;
+  bool has_blocks = launch.grid[0] && launch.grid[1] && launch.grid[2];
+  bool is_grid = has_blocks && launch.grid[0] <= 0x7fffffff && launch.grid[1] <= 65535 && launch.grid[2] <= 65535;
+  return is_grid && threads > 0 && threads <= 1024 && launch.block[2] <= 64;
 }
 
 }  // namespace
@@ -108,7 +110,7 @@ cudaError_t weft_launch_kernel(const void *host, dim3 grid, dim3 block, void **a
   weft_running_kernel = nullptr;
   found->seconds += weft_now() - start;
   ++found->launches;
-  return weft_fail(error);
+  return weft_fail_running(error);
 }
 
 const weft_variable *weft_find_variable(const char *unit, const char *name) {

@@ -253,7 +253,8 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *at) {
   allocation one;
   bool is_known = find(at, &one);
-  *attributes = {is_known ? one.type : cudaMemoryTypeUnregistered, 0, (void *)at, (void *)at};
+  void *on_device = is_known ? (void *)at : nullptr, *on_host = is_known && one.type == cudaMemoryTypeDevice ? nullptr : (void *)at;
+  *attributes = {is_known ? one.type : cudaMemoryTypeUnregistered, 0, on_device, on_host};
   return cudaSuccess;
 }
 
@@ -290,22 +291,24 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
   copy_2d copy = {to, from, to_pitch, from_pitch, width, height, kind};
   return weft_record(run_copy_2d, &copy, sizeof copy, stream) ? cudaSuccess : run_copy_2d(&copy);
 }
+// Positions count elements of an array, and bytes of other memory; the extent elements where an array takes part.
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *what) {
   cudaPitchedPtr from = what->srcPtr, to = what->dstPtr;
-  size_t element = 1;
+  size_t from_element = 1, to_element = 1;
   if (cudaArray_t a = what->srcArray) {
-    element = a->element_bytes;
-    from = {a->data, a->width * element, a->width * element, a->height ? a->height : 1};
+    from_element = a->element_bytes;
+    from = {a->data, a->width * from_element, a->width * from_element, a->height ? a->height : 1};
   }
   if (cudaArray_t a = what->dstArray) {
-    element = a->element_bytes;
-    to = {a->data, a->width * element, a->width * element, a->height ? a->height : 1};
+    to_element = a->element_bytes;
+    to = {a->data, a->width * to_element, a->width * to_element, a->height ? a->height : 1};
   }
-  size_t width = what->extent.width * element;
+  if (!from.ptr || !to.ptr) return weft_fail(cudaErrorInvalidValue);
+  size_t width = what->extent.width * (what->srcArray ? from_element : to_element);
   for (size_t z = 0; z < what->extent.depth; ++z) {
-    char *t = (char *)to.ptr + ((z + what->dstPos.z) * to.ysize + what->dstPos.y) * to.pitch + what->dstPos.x * element;
-    const char *f =
-        (const char *)from.ptr + ((z + what->srcPos.z) * from.ysize + what->srcPos.y) * from.pitch + what->srcPos.x * element;
+    char *t = (char *)to.ptr + ((z + what->dstPos.z) * to.ysize + what->dstPos.y) * to.pitch + what->dstPos.x * to_element;
+    const char *f = (const char *)from.ptr + ((z + what->srcPos.z) * from.ysize + what->srcPos.y) * from.pitch +
+                    what->srcPos.x * from_element;
     copy_rows(t, to.pitch, f, from.pitch, width, what->extent.height);
   }
   return cudaSuccess;

@@ -35,6 +35,9 @@ void weft_set_threads(int64_t threads);
 
 // Remembers `error` as the last one and gives it back.
 WEFT_HIDDEN cudaError_t weft_fail(cudaError_t error);
+// The same for a kernel that failed while it ran: who waits for the device is told so from then on, as on a GPU.
+WEFT_HIDDEN cudaError_t weft_fail_running(cudaError_t error);
+WEFT_HIDDEN cudaError_t weft_failure();
 // Runs a kernel thread by thread; blocks on the pool, or one after the other in serial mode.
 WEFT_HIDDEN cudaError_t weft_run_threads(const weft_kernel *kernel, const weft_launch *launch, void **arguments);
 // The bytes from `at` to the end of the allocation it is in, or a very large number; its begin goes to `begin`.

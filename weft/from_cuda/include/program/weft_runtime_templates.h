@@ -117,3 +117,10 @@ static __inline__ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t made, cudaGrap
   if (result) *result = info.result;
   return error;
 }
+static __inline__ cudaError_t cudaMemPrefetchAsync(const void *at, size_t bytes, cudaMemLocation location, unsigned int,
+                                                   cudaStream_t stream = 0) {  // as from CUDA 13 on
+  return ::cudaMemPrefetchAsync(at, bytes, location.id, stream);
+}
+static __inline__ cudaError_t cudaMemAdvise(const void *at, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location) {
+  return ::cudaMemAdvise(at, bytes, advice, location.id);
+}
