@@ -292,7 +292,7 @@ def test_what_is_refused_in_one_kernel_leaves_the_others_as_whole_grids() -> Non
     folder = Path(__file__).parent
     for file, kernel in (("runtime_calls.cu", "_Z5twicePi"), ("rounding_and_groups.cu", "_Z6groupsPi")):
         unit = read_unit((folder / file).read_text(), file, host_too=False)
-        assert kernel in unit.kernels
+        assert kernel in list(unit.kernels)  # names alone: trees are long to print
     with pytest.raises(UnsupportedError, match="`tex2D` has no body here"):
         compile_grid(read_unit((folder / "runtime_calls.cu").read_text(), host_too=False), "_Z7read_2dyPf", "any")
 
