@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 
 from bench.gpu.attention import attention
+from bench.gpu.chains import chains
 from bench.gpu.convolution_kinds import convolution_kinds
 from bench.gpu.convolutions import convolutions
 from bench.gpu.measure import Result, copy_bandwidth, measure
@@ -45,7 +46,16 @@ def main(arguments: list[str]) -> int:
     torch.backends.cudnn.benchmark = True
     chosen = [
         w
-        for w in (*workloads(), *products(), *convolutions(), *convolution_kinds(), *narrow(), *scans(), *attention())
+        for w in (
+            *workloads(),
+            *products(),
+            *chains(),
+            *convolutions(),
+            *convolution_kinds(),
+            *narrow(),
+            *scans(),
+            *attention(),
+        )
         if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
     ]
     bandwidth = copy_bandwidth(torch)

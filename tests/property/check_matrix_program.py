@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
-from matrix_programs import MatrixProgram, draw_attention, draw_product
+from matrix_programs import MatrixProgram, draw_attention, draw_layers, draw_product
 
 import weft
 from weft.auto.gpu.scheduler import auto_schedule_gpu
@@ -29,6 +29,7 @@ def _draw_convolution(seed: int) -> MatrixProgram:
 
 DRAWN: dict[str, Callable[[int], MatrixProgram]] = {
     "products": draw_product,
+    "layers": draw_layers,
     "convolutions": _draw_convolution,
     "attentions": draw_attention,
 }

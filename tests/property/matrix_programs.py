@@ -1,4 +1,5 @@
-"""Random matrix work, as the text of a definition with arguments and what float64 gives: products and attentions.
+"""Random matrix work, as the text of a definition with arguments and what float64 gives: products, layers (two of them
+one after the other), attentions.
 
 Sizes, layouts, types, batches, formulas of sums and of scores are drawn, masks written in several ways.
 """
@@ -212,3 +213,43 @@ def _attention(given: Sequence[Array], axes: dict[str, str], each: int, change: 
     w = np.exp(x - x.max(-1, keepdims=True))
     result: Array = np.einsum(f"bhst,{of_values}->{axes['o']}", w / w.sum(-1, keepdims=True), wide[1], optimize=True)
     return result
+
+
+#: What is done with sums ``s`` of the first of two products, ``b`` and ``r`` beside: formula, and the same in NumPy.
+BETWEEN: dict[str, tuple[str, Callable[..., Array]]] = {
+    "bias, ReLU": ("max({s} + {b}, 0.0)", lambda s, b, r: np.maximum(s + b, 0)),
+    "gated": ("{s} * sigmoid({s}) * {r}", lambda s, b, r: s * sigmoid(s) * r),
+    "scaled": ("{s} * 0.5", lambda s, b, r: s * 0.5),
+}
+
+
+def draw_layers(seed: int) -> MatrixProgram:
+    """Two products with a formula between them and one after, as layers have them: any layouts, batches before rows."""
+    rng = np.random.default_rng(seed)
+    dtype, batch = str(rng.choice(["bfloat16", "float16"])), str(rng.choice(["", "z"], p=[0.7, 0.3]))
+    sizes = {a: int(rng.choice([64, 64, 128, 192, 256, 8 * rng.integers(2, 40)])) for a in "hkn"}
+    sizes |= {"m": int(rng.integers(100, 1500)), "z": int(rng.integers(1, 5))}
+    axes = {"X": f"{batch}mk", "W": str(rng.choice(["hk", "kh"])), "B": "h", "R": f"{batch}mh"}
+    axes |= {"V": str(rng.choice(["nh", "hn"])), "D": "n"}
+    name = str(rng.choice(list(BETWEEN)))
+    formula, same = BETWEEN[name]
+    for unused in [x for x, mark in (("B", "{b}"), ("R", "{r}")) if mark not in formula]:
+        del axes[unused]
+    given = {name: _normal(rng, text, sizes, dtype) for name, text in axes.items()}
+    wide = {name: x.astype(np.float64) for name, x in given.items()}
+    first, second = f"{batch}mh", f"{batch}mn"
+    s = np.einsum(f"{axes['X']},{axes['W']}->{first}", wide["X"], wide["W"], optimize=True)
+    a = same(s, *(_placed(wide.get(n), axes.get(n, ""), first) for n in "BR"))
+    rounded = a.astype(weft.numpy_dtype(dtype)).astype(np.float64)
+    wanted = np.einsum(f"{first},{axes['V']}->{second}", rounded, wide["V"], optimize=True) + wide["D"]
+    inputs = ", ".join(f"{dtype}({_list(text.upper())}) {name}" for name, text in axes.items())
+    at, to = _list(first), _list(second)
+    read = {n: f"float32({n}({_list(text)}))" for n, text in axes.items()}
+    done = formula.format(s=f"P({at})", b=read.get("B"), r=read.get("R"))
+    text = f"""def f({inputs}) -> ({dtype}({_list(second.upper())}) O) {{
+    P({at}) +=! {read["X"]} * {read["W"]}
+    A({at}) = {dtype}({done})
+    Q({to}) +=! float32(A({at})) * {read["V"]}
+    O({to}) = {dtype}(Q({to}) + {read["D"]})
+}}"""
+    return MatrixProgram(text, "fast", [*given.values()], [wanted], 8e-3 if dtype == "bfloat16" else 2e-3)

@@ -29,7 +29,7 @@ class Chain:
     """Blocks by what they compute: ``scores`` of queries and keys, the ``formula`` of each, their ``extremum``, its
     ``weight``, the ``totals`` of weights, the weighted ``sums`` of values, and what is made of them in the end
     (``result``). ``rows``, ``keys`` and ``columns`` are dimensions of scores (the last: of sums), which go along with
-    the iterators ``of_scores``."""
+    the iterators ``of_scores``. Of two products with but a formula between them, that is the weight (`make_pair`)."""
 
     scores: str
     formula: str
@@ -48,7 +48,12 @@ class Chain:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        return (self.extremum, self.weight, *self.totals, self.sums)
+        return (*self.per_row[:1], self.weight, *self.totals, self.sums)
+
+    @property
+    def per_row(self) -> tuple[str, ...]:
+        """Reductions of rows of scores, which are no products."""
+        return (self.extremum, *self.totals) if self.extremum else ()
 
     @property
     def formulas(self) -> tuple[str, ...]:
@@ -270,3 +275,47 @@ def loads_of(stage: Stage, buffer: Buffer) -> Load:
     if found is None:
         raise ScheduleError(f"`{stage.name}` reads `{buffer.name}` in more than one way")
     return found
+
+
+def find_pair(draft: GpuDraft, sums: Stage) -> tuple[Stage, Stage] | None:
+    """The product and the formula of its elements that ``sums``, a product too, is of; None where it is no such one."""
+    if sums.op != "+" or len(sums.reductions) != 1 or sums.is_inside or not draft.is_fast:
+        return None
+    formulas = [s for s in draft.stages.producers(sums) if _is_between(draft, s, sums)]
+    products = [p for s in formulas for p in draft.stages.producers(s) if _is_product(p) and _is_between(draft, p, s)]
+    is_pair = len(formulas) == len(products) == 1 and formulas[0].op == "=" and len(sums.distinct_reads) == 2
+    return (products[0], formulas[0]) if is_pair and not products[0].is_inside else None
+
+
+def _is_between(draft: GpuDraft, s: Stage, reader: Stage) -> bool:
+    """Whether ``reader`` alone needs ``s``."""
+    return [r.name for r in draft.stages.consumers(s)] == [reader.name] and not draft.stages.is_output(s)
+
+
+def make_pair(draft: GpuDraft, name: str) -> Chain:
+    """The two products of which block ``name`` is the second one."""
+    second = draft.stage(name)
+    found = find_pair(draft, second)
+    readers = [s for s in draft.stages.consumers(second) if s.op == "="]
+    if found is None or len(readers) != 1 or draft.stages.is_output(second):
+        raise ScheduleError(f"`{name}` is no product of a formula of another one")
+    scores, weight = (s.name for s in found)
+    own, weighed = iterators(draft, scores, scores), iterators(draft, name, weight)
+    if iterators(draft, weight, scores) != iterators(draft, weight, weight):
+        raise ScheduleError(f"`{weight}` has the elements of `{scores}` elsewhere")
+    keys = weighed.index(second.reductions[0].name)
+    keyed = [x for x in _narrow_loads(found[0]) if _uses(x, own[keys])]
+    queries = [x for x in _narrow_loads(found[0]) if not _uses(x, own[keys])]
+    values = [x for x in _narrow_loads(second) if x.buffer.name != found[1].write.buffer.name]
+    if not len(keyed) == len(queries) == len(values) == 1:
+        raise ScheduleError(f"`{scores}` and `{name}` do not multiply two matrices each")
+    (deep,) = found[0].reductions
+    alone = [d for d in range(len(own)) if _uses(queries[0], own[d]) and not _uses(keyed[0], own[d])]
+    rows = max(alone, key=lambda d: found[0].by_name[own[d]].count, default=None)
+    mine = [d for d, i in enumerate(iterators(draft, name, name)) if i not in weighed and _uses(values[0], i)]
+    if rows is None or len(mine) != 1 or not all(_is_along(x, deep.name) for x in (queries[0], keyed[0])):
+        raise ScheduleError(f"elements of what `{scores}` multiplies do not lie side by side along the sums")
+    if len({x.buffer.dtype for x in (*queries, *keyed, *values)}) > 1:
+        raise ScheduleError(f"types of what `{scores}` and `{name}` multiply differ")
+    return Chain(scores, scores, "", weight, (), name, readers[0].name, queries[0], keyed[0], values[0], rows, keys,
+                 mine[0], tuple(own))  # fmt: skip

@@ -27,6 +27,7 @@ from weft.auto.gpu.online_chain import (
     INSTRUCTIONS,
     Chain,
     find_matrices,
+    iterators,
     loads_of,
     loops_of,
     make_chain,
@@ -77,14 +78,14 @@ def online_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
     depth, width = _size(product.distinct_reads[0].buffer), _size(values)
     plans = (OnlinePlan(ROWS, keys, stages) for keys in KEYS for stages in STAGES)
     count = stage.reductions[0].count
-    problems = {plan: _why_not(draft, depth, width, count, plan) for plan in plans}
+    problems = {plan: why_not(draft, depth, width, count, plan) for plan in plans}
     fit = [plan for plan, why in problems.items() if why is None]
     if not fit:
         draft.decide("fallback", stage.name, "not in one pass with products", [*problems.values()][-1] or "")
     return [next(plan for plan in fit if plan.keys == keys) for keys in dict.fromkeys(plan.keys for plan in fit)]
 
 
-def _why_not(draft: GpuDraft, depth: int, width: int, count: int, plan: OnlinePlan) -> str | None:
+def why_not(draft: GpuDraft, depth: int, width: int, count: int, plan: OnlinePlan) -> str | None:
     if plan.keys > KEYS[-1] and count <= plan.keys:
         return f"{count} keys are one tile, beside which nothing runs"
     words = plan.keys // 2 + plan.keys // 4 + width // 2
@@ -98,12 +99,7 @@ def _why_not(draft: GpuDraft, depth: int, width: int, count: int, plan: OnlinePl
 def apply_online(draft: GpuDraft, name: str, plan: OnlinePlan) -> None:
     chain = make_chain(draft, name)
     _check_size(draft, chain, plan)
-    made = _Made(draft, chain, plan)
-    made.join()
-    made.place()
-    made.spread()
-    made.multiply()
-    draft.scheduled |= {str(b) for b in draft.s.blocks() if draft.stage(str(b)).is_inside}
+    OnePass(draft, chain, plan).make()
     draft.decide("fusion", chain.sums, f"in one pass with `{chain.scores}` and `{chain.extremum}`",
                  "sums are rescaled where the extremum grows; scores never leave registers")  # fmt: skip
     draft.decide("tiling", chain.sums, str(plan), f"{plan.rows // GROUP_ROWS} warp groups")
@@ -144,14 +140,18 @@ def _shared_bytes(depth: int, width: int, count: int, plan: OnlinePlan) -> int:
     return 2 * (plan.rows * depth + plan.stages * plan.keys * (depth + width) + weights) + 2048
 
 
-class _Made:
+class OnePass:
     """The nest under way."""
 
     def __init__(self, draft: GpuDraft, chain: Chain, plan: OnlinePlan) -> None:
         self.draft, self.s, self.c, self.plan = draft, draft.s, chain, plan
-        self.counts = _counts(draft, chain)
+        self.counts, self.across = _counts(draft, chain), iterators(draft, chain.sums, chain.sums)[chain.columns]
+        self.width = draft.stage(chain.sums).by_name[self.across].count
         self.outer: tuple[str, ...] = ()
         self.key = ""
+        # What `online` makes: of each row, sums that are rescaled, and of what is finished in the end.
+        self.of_rows, self.rescaled = list[str](), list[str]()
+        self.finished_rows, self.finished = list[str](), list[str]()
         # The iterators of products that go through rows, or keys, of a tile of each matrix.
         own = chain.of_scores
         self.tiled = {chain.queries: own[chain.rows], chain.keyed: own[chain.keys],
@@ -160,12 +160,19 @@ class _Made:
         row = loops_of(draft, chain.sums, chain.weight)[chain.rows]
         self.row = loops_of(draft, chain.sums, chain.sums).index(row)
 
+    def make(self) -> None:
+        self.join()
+        self.place()
+        self.spread()
+        self.multiply()
+        self.draft.scheduled |= {str(b) for b in self.s.blocks() if self.draft.stage(str(b)).is_inside}
+
     # One nest of all
 
     def join(self) -> None:
         """The loops of all blocks over batches and tiles as one, and in it one pass over the keys."""
         c, s = self.c, self.s
-        heads = {name: self._tile(name) for name in (*c.formulas, *c.blocks, c.result)}
+        heads = {name: self.tile(name) for name in (*c.formulas, *c.blocks, c.result)}
         outer = heads[c.scores][:-1]
         for name in (*c.formulas[1:], *c.blocks, c.result):
             for own, other in zip(outer, heads[name]):
@@ -173,7 +180,7 @@ class _Made:
             if name in (*c.formulas[1:], c.extremum):
                 s.fuse_loops(heads[c.scores][-1], heads[name][-1])
         self.outer, self.key = outer, heads[c.scores][-1]
-        for name in (c.extremum, *c.totals, c.sums):
+        for name in (*c.per_row, c.sums):
             s.decompose_reduction(name, at=self.key if name == c.extremum else heads[name][-1])
         online = [str(b) for b in s.online(self.key, *(heads[name][-1] for name in c.blocks[1:]))]
         key = find_loop(s.kernel, self.key)
@@ -181,14 +188,16 @@ class _Made:
             s.reorder(outer[-1], *outer[:-1])
             self.outer = (outer[-1], *outer[:-1])
         rescaled = 3 + len(c.totals)
-        self.of_rows, self.rescaled = online[:rescaled], online[rescaled]
-        *self.finished_rows, self.finished = online[rescaled + 1 :]
+        self.of_rows, self.rescaled = online[:rescaled], online[rescaled : rescaled + 1]
+        self.finished_rows, self.finished = online[rescaled + 1 : -1], online[-1:]
 
-    def _tile(self, name: str) -> tuple[str, ...]:
+    def tile(self, name: str) -> tuple[str, ...]:
         """Loops over batches, tiles of rows and, for what goes through keys, tiles of these, before all others."""
         c, s, draft = self.c, self.s, self.draft
         is_result = name == c.result
-        read = c.scores if name == c.scores else c.formula if name in (c.formula, *c.blocks[:2]) else c.weight
+        read = (
+            c.scores if name == c.scores else c.formula if name in (c.formula, *c.per_row[:1], c.weight) else c.weight
+        )
         loops = loops_of(draft, name, c.sums if is_result else read)
         all_loops = [str(x) for x in s.loops(name)]
         if is_result:
@@ -210,7 +219,7 @@ class _Made:
 
     def place(self) -> None:
         c, s = self.c, self.s
-        for name in (c.extremum, *c.totals, c.sums):
+        for name in (*c.per_row, c.sums):
             s.store_at(self._buffer(name), self.outer[-1])
         for name in (*c.formulas, c.weight):
             s.store_at(self._buffer(name), self.key)
@@ -220,7 +229,8 @@ class _Made:
         order = " ".join([*(LETTERS[d] for d in range(rank) if d not in (c.rows, c.keys)), *tile])
         made = s.pack(self._buffer(c.weight), order, at=self.key, scope="shared", pad=True, readers=[c.sums])
         self.packed, operand = str(made[0]), str(made[1])
-        s.narrow(operand, c.dtype)
+        if find_buffer(s.kernel, operand).dtype.name != c.dtype:
+            s.narrow(operand, c.dtype)
         self._fold()
         s.decompose_reduction(c.scores, at=self._inner(c.scores)[0])
         self.queries = self._stage(c.queries, c.scores, at=self.outer[-1])
@@ -234,14 +244,14 @@ class _Made:
     def _fold(self) -> None:
         """Storage as large as tiles, so that these may run beyond an edge."""
         c, plan = self.c, self.plan
-        widths = [int(x.buffer.shape[-1].value) for x in (c.keyed, c.values)]  # type: ignore[attr-defined]
-        if not self.is_uneven and not any(n % BLOCK for n in widths):
+        width, deep = self.width, int(c.keyed.buffer.shape[-1].value)  # type: ignore[attr-defined]
+        if not self.is_uneven and not (width % BLOCK or deep % BLOCK):
             return
         tile = {c.rows: plan.rows, c.keys: plan.keys}
         folded = {self._buffer(name): tile for name in (*c.formulas, c.weight)}
-        folded[self._buffer(c.sums)] = {self.row: plan.rows, c.columns: _size(c.values.buffer)}
+        folded[self._buffer(c.sums)] = {self.row: plan.rows, c.columns: -(-width // BLOCK) * BLOCK}
         if self.is_uneven:
-            per_row = [self._buffer(name) for name in (c.extremum, *c.totals, *self.of_rows[:3])]
+            per_row = [self._buffer(name) for name in (*c.per_row, *self.of_rows[:3])]
             rows = c.rows - (c.keys < c.rows)
             folded |= {name: {rows: plan.rows} for name in per_row}
         for name, sizes in folded.items():
@@ -287,15 +297,15 @@ class _Made:
         c = self.c
         for name in self.of_rows:
             self._spread_rows(name)
-        for name in (*(f"{n}_init" for n in (c.extremum, *c.totals)), *self.finished_rows):
+        for name in (*(f"{n}_init" for n in c.per_row), *self.finished_rows):
             self._spread_rows(name, in_keys=False)
-        for name in (f"{c.scores}_init", *c.formulas[1:], c.weight, self.rescaled):
+        for name in (f"{c.scores}_init", *c.formulas[1:], c.weight, *self.rescaled):
             self._spread_tile(name)
         self._spread_tile(self.packed, vector=True)
-        for name in (f"{c.sums}_init", self.finished):
+        for name in (f"{c.sums}_init", *self.finished):
             self._spread_tile(name, in_keys=False)
         self._spread_tile(c.result, in_keys=False, vector=True)
-        for name in (c.extremum, *c.totals):
+        for name in c.per_row:
             self._reduce(name)
 
     def _spread_rows(self, name: str, *, in_keys: bool = True) -> None:
@@ -362,11 +372,14 @@ class _Made:
         own = loads_of(self.draft.stage(reader), access.buffer)
         tiled = self.tiled[access]
         deep = [d for d, i in enumerate(own.indices[:-1]) if i == Var(tiled)]
+        if own.indices[-1] == Var(tiled):  # its rows are along the sums: all of them are in a tile
+            deep = [d for d, i in enumerate(own.indices[:-1]) if i == Var(self.across)]
         if len(deep) != 1:
             raise ScheduleError(f"rows of `{access.buffer.name}` are not those of `{c.scores}`")
         others = [LETTERS[d] for d in range(rank) if d not in (*deep, rank - 1)]
         along = LETTERS[rank - 1]
         tile = self.plan.rows if access is c.queries else self.plan.keys
+        tile = 0 if own.indices[-1] == Var(tiled) else tile
         rows = _words(deep[0], int(access.buffer.shape[deep[0]].value), tile)  # type: ignore[attr-defined]
         order = " ".join([*others, f"{along}/{BLOCK}", *rows, f"{along}%{BLOCK}"])
         load, storage = self.s.pack(access.buffer.name, order, at=at, scope="shared", pad=True, readers=[reader])
@@ -376,8 +389,8 @@ class _Made:
         """Tiles that are not full are computed as if they were."""
         c = self.c
         products = (f"{c.scores}_init", c.scores, f"{c.sums}_init", c.sums)
-        between = (*(f"{n}_init" for n in (c.extremum, *c.totals)), *c.formulas[1:], c.extremum, *self.of_rows[:3],
-                   c.weight, *c.totals)  # fmt: skip
+        between = (*(f"{n}_init" for n in c.per_row), *c.formulas[1:], *c.per_row[:1], *self.of_rows[:3], c.weight,
+                   *c.per_row[1:])  # fmt: skip
         for name in (*products, *(between if self.is_uneven else ())):
             self.draft.attempt(self.s.pad, name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.auto.gpu.chained_products import take_pairs
 from weft.auto.gpu.columns import COLUMNS
 from weft.auto.gpu.contraction import CONTRACTION, take_prologues
 from weft.auto.gpu.dots import DOTS
@@ -56,6 +57,7 @@ def auto_schedule_gpu(
     fuse_stages(draft)
     merge_product_axes(draft)
     take_scans(draft)
+    take_pairs(draft)
     take_prologues(draft)
     schedule_nests(draft, STRATEGIES)
     schedule_rest(draft)
