@@ -1,4 +1,4 @@
-"""Two products one after the other in one launch, where that is expected to be sooner: as CUDA text that the host runs."""
+"""Two products one after the other in one launch where that is expected to be sooner: CUDA text that the host runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def test_right_results(text: str, sizes: list[tuple[int, ...]], by_engine: bool)
     got, want = (np.asarray(x).astype(np.float64) for x in (given[-1].array, case.expected[0]))
     assert np.linalg.norm(got - want) < 6e-3 * np.linalg.norm(want)
     source = runner.program.source
-    assert source.count("__global__") == 1 and "_registers(float* c" in source
+    assert source.count("__global__") == 1
+    assert "_registers(float* c" in source
     assert ("bulk_copy_" in source) == by_engine
 
 
