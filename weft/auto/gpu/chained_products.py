@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from weft.auto.gpu.contraction import contraction_plans, contraction_prices
-from weft.auto.gpu.contraction_digits import BLOCK, GROUP_ROWS
+from weft.auto.gpu.contraction_digits import BLOCK
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.launch_time import LaunchWork, launch_time
 from weft.auto.gpu.online_chain import Chain, find_pair, make_pair
@@ -30,8 +30,9 @@ from weft.ir.errors import ScheduleError
 from weft.target.cuda.machine import WARP
 from weft.target.cuda.rates import L1_BYTES, rates_of
 
-#: Instructions of a thread for an element between the products, and what it keeps besides sums and such elements.
-BETWEEN, BESIDES = 12, 48
+#: Instructions of a thread for an element between the products or a result. Cycles of a turn, of a tile and of each of
+#: its columns besides products, where they were timed.
+BETWEEN, TURN, TILE, COLUMN = 12, 1500, 1000, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +91,25 @@ def _apart(draft: GpuDraft, products: tuple[str, ...]) -> float:
 
 
 def pair_seconds(draft: GpuDraft, chain: Chain, n: Sizes, plan: OnlinePlan) -> float:
-    """One launch; the matrices come from the second cache for each tile of rows."""
+    """One launch: a multiprocessor has one tile of rows after another, and in it turns, of which little overlaps; the
+    matrices come from the second cache for each tile."""
     rates, size = rates_of(draft.machine.capability), chain.queries.buffer.dtype.itemsize
     stored = draft.stage(chain.result).write.buffer.dtype.itemsize
     blocks, turns = n.batches * ceil(n.rows / plan.rows), n.hidden // plan.keys
     moved = size * (plan.rows * n.deep + n.hidden * (n.deep + n.width)) + stored * plan.rows * n.width
-    matrix = plan.rows * n.hidden * (n.deep + n.width) / (rates.wgmma * rates.wgmma_share)
-    read = size * (n.hidden * (n.deep + n.width) * plan.rows // GROUP_ROWS + plan.rows * n.deep * turns)
-    waits = rates.barrier + rates.shared_latency + 2 * rates.mma_latency
+    matrix = plan.rows * n.hidden * (n.deep + n.width) / rates.wgmma
     matrices = sum(buffer_bytes(x.buffer) for x in (chain.queries, chain.keyed, chain.values))
     work = LaunchWork(
         blocks=blocks,
         threads=2 * plan.rows + 4 * WARP,
-        registers=n.width // 2 + plan.keys // 2 + plan.keys // 4 + BESIDES,
+        registers=draft.machine.registers_per_sm // (2 * plan.rows + 4 * WARP),
         shared=size * (plan.rows * n.deep + plan.stages * plan.keys * (n.deep + n.width)),
         dram=matrices + stored * n.batches * n.rows * n.width,
         l2=blocks * moved * rates.l2_bytes / rates.fetched_bytes,
-        issued=plan.rows * (n.hidden * BETWEEN + n.width * BETWEEN // 2) / WARP,
-        lsu=(read + moved) / (L1_BYTES * rates.shared_share),
+        issued=plan.rows * (n.hidden + n.width) * BETWEEN / WARP,
+        lsu=moved / (L1_BYTES * rates.shared_share),
         matrix=matrix,
-        chain=matrix + turns * (waits + plan.keys * BETWEEN // 4) + n.width,
-        trips=2.0,
+        chain=matrix + turns * TURN + TILE + n.width * COLUMN,
     )
     return launch_time(work, draft.machine).seconds
 

@@ -152,7 +152,7 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     if found is None:
         raise ScheduleError(f"`{name}` tests what it reads")
     product, opened = open_operands(draft, plan.of(found))
-    prologue = find_prologue(draft, product) if plan.tiles.warps else None
+    prologue = find_prologue(draft, product) if plan.tiles.warps and not copies else None
     if plan.parts > 1:
         product = cut_depth(draft, product, plan.parts)
     twins = find_twins(draft, product) if plan.tiles.twins > 1 else ()

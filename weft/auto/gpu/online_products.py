@@ -381,6 +381,8 @@ class OnePass:
         tile = self.plan.rows if access is c.queries else self.plan.keys
         tile = 0 if own.indices[-1] == Var(tiled) else tile
         rows = _words(deep[0], int(access.buffer.shape[deep[0]].value), tile)  # type: ignore[attr-defined]
+        if access is c.queries and not others:  # what a tile has one of comes first: the copy engine's turns
+            others, rows = [f"{LETTERS[deep[0]]}/{tile}"], [f"{LETTERS[deep[0]]}%{tile}"]
         order = " ".join([*others, f"{along}/{BLOCK}", *rows, f"{along}%{BLOCK}"])
         load, storage = self.s.pack(access.buffer.name, order, at=at, scope="shared", pad=True, readers=[reader])
         return str(load), str(storage)
