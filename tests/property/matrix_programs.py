@@ -37,6 +37,8 @@ TYPES = {
     "int8": ("int32({})", "float32", "float32", 1e-5),
     "float32": ("{}", "", "float32", 1e-5),
 }
+#: Types of columns that rows of others are multiplied with, too.
+BESIDE = {"float8_e4m3fn": "float8_e5m2", "float8_e5m2": "float8_e4m3fn", "int8": "uint8"}
 #: What is done with the sum ``s`` of a product: formula, and the same in NumPy. ``b`` belongs to a column, ``p`` to a
 #: row, ``r`` to each; ``u`` is the sum of a second product of the same rows.
 Formula = Callable[..., Array]
@@ -71,8 +73,10 @@ def draw_product(seed: int) -> MatrixProgram:
         name: axes for name, axes in (("A", left), ("B", right), ("V", right)) if name != "V" or done == "gated"
     }
     more = {name: axes for name, axes in (("D", "n"), ("P", f"{batch}m"), ("R", at)) if name in _named(DONE[done][0])}
-    text = _product_text(operands, more, at, dtype, (cast, sums, result), done)
-    given = {name: _normal(rng, axes, sizes, dtype) for name, axes in operands.items()}
+    other = BESIDE.get(dtype, dtype) if rng.random() < 0.3 else dtype
+    types = {name: dtype if name == "A" else other for name in operands}
+    text = _product_text(operands, more, at, types, (cast, sums, result), done)
+    given = {name: _normal(rng, axes, sizes, types[name]) for name, axes in operands.items()}
     beside = {name: _normal(rng, axes, sizes, result) for name, axes in more.items()}
     wide = {name: x.astype(np.float64) for name, x in (given | beside).items()}
     products = [np.einsum(f"{left},{right}->{at}", wide["A"], wide[w], optimize=True) for w in operands if w != "A"]
@@ -101,10 +105,15 @@ def _named(formula: str) -> set[str]:
 
 
 def _product_text(
-    operands: dict[str, str], more: dict[str, str], at: str, dtype: str, types: tuple[str, str, str], done: str
+    operands: dict[str, str],
+    more: dict[str, str],
+    at: str,
+    types: dict[str, str],
+    made: tuple[str, str, str],
+    done: str,
 ) -> str:
-    cast, sums, result = types
-    inputs = [f"{dtype}({_list(axes.upper())}) {name}" for name, axes in operands.items()]
+    cast, sums, result = made
+    inputs = [f"{types[name]}({_list(axes.upper())}) {name}" for name, axes in operands.items()]
     inputs += [f"{result}({_list(axes.upper())}) {name}" for name, axes in more.items()]
     read = {name: cast.format(f"{name}({_list(axes)})") for name, axes in operands.items()}
     lines = [f"S({_list(at)}) +=! {read['A']} * {read['B']}"]
@@ -123,8 +132,8 @@ def _list(axes: str) -> str:
 
 def _normal(rng: np.random.Generator, axes: str, sizes: dict[str, int], dtype: str) -> Array:
     shape = [sizes[a] for a in axes]
-    if dtype == "int8":
-        return rng.integers(-128, 128, shape, np.int8)
+    if dtype in ("int8", "uint8"):
+        return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape, dtype)
     return rng.standard_normal(shape).astype(weft.numpy_dtype(dtype))
 
 

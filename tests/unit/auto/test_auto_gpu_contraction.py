@@ -188,6 +188,14 @@ def test_rows_that_begin_anywhere_are_copied_for_the_copy_engine(monkeypatch: py
     assert program.source.count("bulk_copy_2(") >= 2
 
 
+def test_a_copy_with_the_depth_along_memory_is_no_formula_that_makes_an_operand() -> None:
+    """It is a launch of its own, though few rows use it."""
+    text = """def f(float8_e4m3fn(X,K,M) A, float8_e4m3fn(K,N) B) -> (float32(X,M,N) C) {
+        C(x,m,n) +=! float32(A(x,k,m)) * float32(B(k,n)) }"""
+    _, decisions = schedule(text, {"A": (4, 376, 38), "B": (376, 688)})
+    assert {f"a copy of `{x}` in which the depth lies along memory" for x in "AB"} <= {d.what for d in decisions}
+
+
 def test_products_of_odd_rows_are_worth_a_copy() -> None:
     assert best_plan(4093, 4091, 4095, NARROW).moved
     assert not best_plan(4096, 4096, 4096, NARROW).moved

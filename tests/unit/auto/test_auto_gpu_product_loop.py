@@ -63,8 +63,10 @@ def run_groups(
 
 def compare(text: str, shapes: list[tuple[int, ...]], numerics: str = "fast", machine: GpuMachine = H200) -> str:
     rng = np.random.default_rng(0)
-    element = weft.numpy_dtype(text[text.index("(") + 1 :].partition("(")[0])
-    case = make_case(text, [rng.integers(-3 * (element.kind != "u"), 4, s).astype(element) for s in shapes], "fast")
+    types = re.findall(r"(\w+)\([A-Z,]+\) \w+(?=[,)])", text.partition("->")[0])
+    elements = [weft.numpy_dtype(t) for t in types]
+    drawn = [rng.integers(-3 * (e.kind != "u"), 4, s).astype(e) for e, s in zip(elements, shapes, strict=True)]
+    case = make_case(text, drawn, "fast")
     runner = HostRunner(schedule_case(case, numerics, machine).schedule.kernel, machine, fast=True, aligned=16)
     given = [Fenced(a) for a in (*case.inputs, *case.outputs)]
     assert runner(*(a.array for a in given)) == 0
@@ -246,14 +248,19 @@ def test_products_of_ten_bits(
     assert "mma" not in compare(text, shapes)  # only where that is asked for
 
 
-SUMS = {"float8_e4m3fn": "float32", "float8_e5m2": "float32", "int8": "int32", "uint8": "int32"}
+#: Types of rows and columns, by what instructions are called.
+ONE_BYTE = {
+    "e4m3": ("float8_e4m3fn", "float8_e4m3fn"), "e5m2": ("float8_e5m2", "float8_e5m2"), "s8": ("int8", "int8"),
+    "u8": ("uint8", "uint8"), "e5m2xe4m3": ("float8_e5m2", "float8_e4m3fn"), "s8xu8": ("int8", "uint8"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", SUMS)
-def test_elements_of_one_byte(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+@pytest.mark.parametrize("short", ONE_BYTE)
+def test_elements_of_one_byte(monkeypatch: pytest.MonkeyPatch, short: str) -> None:
     """Scaled by rows and columns of the result: by groups of warps behind the copy engine, and by warps."""
-    text = f"""def f({dtype}(M,K) A, {dtype}(N,K) B, {dtype}(M) p) -> (float32(M,N) C) {{
-        S(m,n) +=! {SUMS[dtype]}(A(m,k)) * {SUMS[dtype]}(B(n,k))
+    (rows, columns), wide = ONE_BYTE[short], "float32" if short.startswith("e") else "int32"
+    text = f"""def f({rows}(M,K) A, {columns}(N,K) B, {rows}(M) p) -> (float32(M,N) C) {{
+        S(m,n) +=! {wide}(A(m,k)) * {wide}(B(n,k))
         C(m,n) = float32(S(m,n)) * float32(p(m)) }}"""
     for tiles, call in (
         (Tiles(64, 64, 128, 16, 64, 3, warps=True, grouped=True), "wgmma"),
@@ -261,7 +268,6 @@ def test_elements_of_one_byte(monkeypatch: pytest.MonkeyPatch, dtype: str) -> No
     ):
         only(monkeypatch, tiles)
         source = compare(text, [(130, 272), (72, 272), (130,)], machine=replace(H200, sms=1))
-        short = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8"}[dtype]
         assert f"{call}_{short}" in source
         assert ("bulk_copy" in source) == tiles.grouped
 

@@ -117,7 +117,7 @@ template <class C, class H> C host_part(unsigned word, int n) {
   memcpy(&x, (const char*)&word + n * sizeof(H), sizeof(H));
   return (C)x;
 }
-template <class H, class C>
+template <class H, class G, class C>
 void host_mma(C& c0, C& c1, C& c2, C& c3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
   const HostFragment own = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
   HostFragment all[32];
@@ -129,7 +129,7 @@ void host_mma(C& c0, C& c1, C& c2, C& c3, const unsigned (&a)[4], unsigned b0, u
       for (int k = 0; k < (int)(32 / sizeof(H)); ++k) {
         const int in_word = 4 / sizeof(H), lane = k / in_word % 4, later = k / in_word / 4;
         const C x = host_part<C, H>(all[row * 4 + lane].a[half + later * 2], k % in_word);
-        const C y = host_part<C, H>(all[(column + odd) * 4 + lane].b[later], k % in_word);
+        const C y = host_part<C, G>(all[(column + odd) * 4 + lane].b[later], k % in_word);
         *sums[half][odd] += x * y;
       }
 }
@@ -141,7 +141,7 @@ template <class C, class H> C host_swizzled(const void* p, int row, int column) 
   memcpy(&x, (const void*)(at ^ (at >> 3 & 0x70)), sizeof(H));
   return (C)x;
 }
-template <class H, int N, class C>
+template <class H, class G, int N, class C>
 void host_wgmma(C* c, const void* a, const void* b, int block, int tile, int half, int odd, bool a_transposed,
                 bool b_transposed, int b_lead) {
   const int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
@@ -153,7 +153,7 @@ void host_wgmma(C* c, const void* a, const void* b, int block, int tile, int hal
       for (int k = 0; k < (int)(32 / sizeof(H)); ++k) {
         const char* const columns = (const char*)b + (b_transposed ? n / 64 * b_lead : 0);
         sum += host_swizzled<C, H>(a, a_transposed ? k : m, a_transposed ? m : k) *
-               host_swizzled<C, H>(columns, b_transposed ? k : n, b_transposed ? n % 64 : k);
+               host_swizzled<C, G>(columns, b_transposed ? k : n, b_transposed ? n % 64 : k);
       }
     }
   }

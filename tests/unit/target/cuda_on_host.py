@@ -207,17 +207,22 @@ def _in_cpp_matrices(text: str) -> str:
         r" { host_load_matrices<\1>(x, p, TRANSPOSED); }\n"
     )
     text = re.sub(loads, by_lanes, text, flags=re.DOTALL)
-    products = r"__device__ __forceinline__ void mma_(bf16|f16|tf32|e4m3|e5m2|s8|u8)\((.*?)\) \{.*?\n}\n"
+    products = r"__device__ __forceinline__ void mma_(\w+)\((.*?)\) \{.*?\n}\n"
     kinds = {"bf16": "HostBfloat", "f16": "_Float16", "tf32": "float", "s8": "signed char", "u8": "unsigned char",
              "e4m3": "HostSmall<4>", "e5m2": "HostSmall<5>"}  # fmt: skip
-    groups = r"__device__ __forceinline__ void wgmma_(bf16|f16|e4m3|e5m2|s8|u8)_n(\d+)(_first)?\((.*?)\) \{.*?\n}\n"
+
+    def both(name: str) -> str:
+        first, *others = (kinds[part] for part in name.split("x"))
+        return ", ".join([first, *(others or [first])])
+
+    groups = r"__device__ __forceinline__ void wgmma_([a-z0-9]+)_n(\d+)(_first)?\((.*?)\) \{.*?\n}\n"
     given = "c, a, b, BLOCK, TILE, HALF, ODD, A_TRANSPOSED, B_TRANSPOSED, B_LEAD"
     text = re.sub(
         groups,
         lambda m: (
             f"void wgmma_{m[1]}_n{m[2]}{m[3] or ''}({m[4]}) {{ "
             + (f"for (int i = 0; i < {int(m[2]) // 2}; ++i) c[i] = 0; " if m[3] else "")
-            + f"host_wgmma<{kinds[m[1]]}, {m[2]}>({given}); }}\n"
+            + f"host_wgmma<{both(m[1])}, {m[2]}>({given}); }}\n"
         ),
         text,
         flags=re.DOTALL,
@@ -234,7 +239,7 @@ def _in_cpp_matrices(text: str) -> str:
     )
     return re.sub(
         products,
-        lambda m: f"inline void mma_{m[1]}({m[2]}) {{ host_mma<{kinds[m[1]]}>(c0, c1, c2, c3, a, b0, b1); }}\n",
+        lambda m: f"inline void mma_{m[1]}({m[2]}) {{ host_mma<{both(m[1])}>(c0, c1, c2, c3, a, b0, b1); }}\n",
         text,
         flags=re.DOTALL,
     )

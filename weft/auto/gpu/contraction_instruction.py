@@ -8,21 +8,21 @@ from weft.auto.stages import Stage
 from weft.ir.expr import Binary, Cast, Const, Expr, Load, Select
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Store
-from weft.target.cuda.intrinsics import ELEMENTS
+from weft.target.cuda.intrinsics import ELEMENTS, instruction_name
 from weft.target.cuda.read_products import can_be_turned
 
 
 def find_instruction(draft: GpuDraft, product: Product, *, grouped: bool) -> str | None:
     """The matrix instruction of a warp, or of a group of them, that adds up what the stage does, where there is one."""
-    types = {s.access.buffer.dtype for s in product.sides}
-    element = ELEMENTS.get(next(iter(types)).name) if len(types) == 1 else None
-    if element is None or product.stage.write.buffer.dtype.name != element.sums:
+    types = [s.access.buffer.dtype.name for s in product.sides]
+    if not all(t in ELEMENTS and product.stage.write.buffer.dtype.name == ELEMENTS[t].sums for t in types):
         return None
+    element = ELEMENTS[types[0]]
     if not (draft.is_fast or element.is_exact) or (element.short == "tf32" and draft.s.numerics != "tf32"):
         return None
     if not all(s.along_depth or can_be_turned(s.access.buffer) for s in product.sides):
         return None
-    hardware = HARDWARE.get(f"wgmma_{element.short}" if grouped else f"mma_{element.short}")
+    hardware = HARDWARE.get(instruction_name("wgmma" if grouped else "mma", types))
     if hardware is None or not all(draft.machine.has(need) for need in hardware.needs):
         return None
     return hardware.name if _is_wide_product(product.stage) else None

@@ -41,7 +41,7 @@ _ROUND = """__device__ __forceinline__ void round_tf32(unsigned (&x)[4]) {
 }"""
 _MMA = """__device__ __forceinline__ void {name}({sums}& c0, {sums}& c1, {sums}& c2, {sums}& c3, const unsigned (&a)[4],
                                          unsigned b0, unsigned b1) {{
-  asm volatile("mma.sync.aligned.m16n8k{depth}.row.col.{ptx}.{type}.{type}.{ptx} "
+  asm volatile("mma.sync.aligned.m16n8k{depth}.row.col.{ptx}.{types}.{ptx} "
                "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
                : "+{letter}"(c0), "+{letter}"(c1), "+{letter}"(c2), "+{letter}"(c3)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -137,6 +137,12 @@ def _emit_load_matrices(f: Function, to: str, count: int, transposed: bool, at: 
     f.line(f"{name}<{'true' if transposed else 'false'}>({to}, {at});")
 
 
+def ptx_types(type: str) -> str:
+    """Of rows and columns, as instructions are told them."""
+    first, *others = type.split("x")
+    return ".".join([first, *(others or [first])])
+
+
 def emit_multiply(f: Function, type: str, call: Call) -> None:
     """One instruction: 16 rows by 8 columns."""
     sums, a, b, mi, nj, *numbers = call.args
@@ -144,7 +150,7 @@ def emit_multiply(f: Function, type: str, call: Call) -> None:
     c_mi, half, c_nj, odd = map(_value, numbers)
     depth = 2 * ROW_BYTES // a.buffer.dtype.itemsize  # type: ignore[attr-defined]
     letter, ptx, own_type = ("r", "s32", "int") if sums.buffer.dtype.is_integer else ("f", "f32", "float")
-    text = _MMA.format(name=f"mma_{type}", type=type, depth=depth, letter=letter, ptx=ptx, sums=own_type)
+    text = _MMA.format(name=f"mma_{type}", types=ptx_types(type), depth=depth, letter=letter, ptx=ptx, sums=own_type)
     name = f.define(f"mma_{type}", text)
     first = offset_expr(sums.buffer, sums.indices) + mi * c_mi + nj * c_nj
     pointer = f.memory(sums.buffer).pointer

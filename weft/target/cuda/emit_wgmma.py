@@ -9,6 +9,7 @@ from __future__ import annotations
 from weft.ir.expr import AddressOf, Call, Const, Expr
 from weft.target.c_text.emit_expr import emit_expr, offset_expr
 from weft.target.cuda.emit_context import LEVEL, Function
+from weft.target.cuda.emit_mma import ptx_types
 from weft.target.cuda.intrinsics import STEP_BYTES
 from weft.target.cuda.read_products import BLOCK, row_length
 
@@ -19,7 +20,7 @@ _PLACE = """__device__ __forceinline__ unsigned long long matrix_place(const voi
 #: For sums that are BLOCK, TILE, HALF and ODD elements apart for each 64 columns, 8 columns, 8 rows and 1 column.
 _WGMMA = """template <int BLOCK, int TILE, int HALF, int ODD, bool A_TRANSPOSED, bool B_TRANSPOSED, int B_LEAD>
 __device__ __forceinline__ void {name}({sums}* c, const void* a, const void* b) {{
-  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{type}.{type} "
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{types} "
                "{{{outs}}}, "
                "{left}, {right}, {flags};"
                : {regs}
@@ -28,7 +29,7 @@ __device__ __forceinline__ void {name}({sums}* c, const void* a, const void* b) 
 #: The same with the left matrix in registers.
 _WGMMA_REGISTERS = """template <int BLOCK, int TILE, int HALF, int ODD, bool B_TRANSPOSED, int B_LEAD>
 __device__ __forceinline__ void {name}({sums}* c, const unsigned* a, const void* b) {{
-  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{type}.{type} "
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{types} "
                "{{{outs}}}, "
                "{{{left}}}, {right}, {flags};"
                : {regs}
@@ -111,8 +112,8 @@ def _define(
     turned = [f"%{after + n}" for n in range(1, 2 if in_registers else 3)] if turns else []
     flags = ["0" if begins else "1", *(() if of_integers else ("1", "1")), *turned]
     text = (_WGMMA_REGISTERS if in_registers else _WGMMA).format(
-        name=name, n=columns, type=type, outs=outs, regs=regs, left=", ".join(left), right=f"%{after}", sums=sums,
-        ptx=ptx, depth=STEP_BYTES // itemsize, flags=", ".join(flags),
+        name=name, n=columns, types=ptx_types(type), outs=outs, regs=regs, left=", ".join(left), right=f"%{after}",
+        sums=sums, ptx=ptx, depth=STEP_BYTES // itemsize, flags=", ".join(flags),
         turned=(_TURNED if in_registers else _BOTH_TURNED) * turns,
     )  # fmt: skip
     return f.define(name, text)

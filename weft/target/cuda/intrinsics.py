@@ -15,14 +15,16 @@ step while the step before is computed.
 itself, in swizzled rows of 128 bytes, and works on its own until it is waited for; the nest of a lane is the same but
 for columns in blocks of 64, as many as such a row has.
 
-Elements of one byte lie side by side along the depth; sums of integers are int32, and exact. Else the order of
-additions is the hardware's own, so these are for fast numerics; of floats of 8 bits it keeps fewer bits than float32
-has. ``mma_tf32`` moreover rounds what it multiplies to 10 bits of fraction, which is for those who ask for it by
+Elements of one byte lie side by side along the depth, and those of two types are multiplied with each other, floats
+with floats and integers with integers; sums of integers are int32, and exact. Else the order of additions is the hardware's
+own, so these are for fast numerics; of floats of 8 bits it keeps fewer bits than float32 has. ``mma_tf32`` moreover
+rounds what it multiplies to 10 bits of fraction, which is for those who ask for it by
 name or by ``numerics="tf32"``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 _MMA = """
 kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
-              B: {t}[NJ, 4, 2, KS, {k}] strides [8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
+              B: {u}[NJ, 4, 2, KS, {k}] strides [8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
               out C: {c}[MI, 2, 8, NJ, 4, 2] strides [c_mi, c_half, c_row, c_nj, c_pair, c_odd],
               KS: int64, MI: int64, NJ: int64, a_row: int64, a_k: int64, b_col: int64, b_k: int64,
               c_mi: int64, c_half: int64, c_row: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
@@ -48,7 +50,7 @@ kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {
 }}"""
 _WGMMA = """
 kernel {name}(A: {t}[2, 8, KS, {k}] strides [8 * a_row, a_row, {k} * a_k, a_k],
-              B: {t}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
+              B: {u}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
               out C: {c}[2, 8, NB, 8, 4, 2] strides [c_half, c_row, c_block, c_nj, c_pair, c_odd],
               KS: int64, NB: int64, a_row: int64, a_k: int64, b_block: int64, b_col: int64, b_k: int64,
               c_half: int64, c_row: int64, c_block: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
@@ -68,14 +70,14 @@ kernel {name}_load_a(out X: {t}[2, {k}],
   for half in 0:2 {{ for k in 0:{k} {{ X[half, k] = A[mi, half, lane // 4, step, k] }} }}
 }}"""
 _LOAD_B = """
-kernel {name}_load_b(out X: {t}[count, 2, {k}],
-                     B: {t}[nj + count, 4, 2, step + 1, {k}] strides [8 * col, 2 * col, col, {k} * along, along],
+kernel {name}_load_b(out X: {u}[count, 2, {k}],
+                     B: {u}[nj + count, 4, 2, step + 1, {k}] strides [8 * col, 2 * col, col, {k} * along, along],
                      lane: int64, nj: int64, count: int64, step: int64, col: int64, along: int64) {{
   for n in 0:count {{ for odd in 0:2 {{ for k in 0:{k} {{ X[n, odd, k] = B[nj + n, lane % 4, odd, step, k] }} }} }}
 }}"""
 _MULTIPLY = """
 kernel {name}_multiply(out C: {c}[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c_nj, c_odd],
-                       A: {t}[2, {k}], B: {t}[2, {k}], mi: int64, nj: int64,
+                       A: {t}[2, {k}], B: {u}[2, {k}], mi: int64, nj: int64,
                        c_mi: int64, c_half: int64, c_nj: int64, c_odd: int64) {{
   for half in 0:2 {{ for odd in 0:2 {{ for k in 0:{k} {{
     C[mi, half, nj, odd] = C[mi, half, nj, odd] + {step_product}
@@ -85,7 +87,7 @@ kernel {name}_multiply(out C: {c}[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c
 _START = """
 kernel {name}_start(out C: {c}[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_odd],
                     A: {t}[4, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
-                    B: {t}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
+                    B: {u}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
                     lane: int64, KS: int64, NB: int64, a_row: int64, a_k: int64, b_block: int64, b_col: int64,
                     b_k: int64, c_half: int64, c_block: int64, c_nj: int64, c_odd: int64) {{
   for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ for k in 0:{k} {{
@@ -148,26 +150,36 @@ ELEMENTS = {
 }
 
 
-def _declared(text: str, kind: str, t: str, *, is_step: bool = True) -> Hardware:
-    """An instruction of warps (``mma``) or of groups of them (``wgmma``) for elements ``t``, or a step of it."""
-    own = ELEMENTS[t]
+#: Types of rows and columns that are multiplied with each other.
+_BYTES = (("float8_e4m3fn", "float8_e5m2"), ("int8", "uint8"))
+PAIRS = [*((t, t) for t in ELEMENTS), *_BYTES, *((u, t) for t, u in _BYTES)]
+
+
+def instruction_name(kind: str, types: Sequence[str]) -> str:
+    """Of an instruction of warps (``mma``), or of groups of them (``wgmma``), for rows and columns of these types."""
+    return f"{kind}_{'x'.join(dict.fromkeys(ELEMENTS[t].short for t in types))}"
+
+
+def _declared(text: str, kind: str, types: tuple[str, str], *, is_step: bool = True) -> Hardware:
+    """An instruction for rows and columns of these ``types``, or a step of it."""
+    (t, u), own = types, ELEMENTS[types[0]]
     wide = "{}" if t == own.sums else f"{own.sums}({{}})"
     products = {"product": ("A[mi, half, row, step, k]", "B[nj, pair, odd, step, k]"),
                 "step_product": ("A[half, k]", "B[odd, k]")}  # fmt: skip
     holes = {name: " * ".join(map(wide.format, pair)) for name, pair in products.items()}
-    whole = text.format(name=f"{kind}_{own.short}", t=t, c=own.sums, k=STEP_BYTES // SCALAR_TYPES[t].itemsize,
-                        zero="0.0" if own.sums == "float32" else f"{own.sums}(0)", **holes)  # fmt: skip
+    steps, zero = STEP_BYTES // SCALAR_TYPES[t].itemsize, "0.0" if own.sums == "float32" else f"{own.sums}(0)"
+    whole = text.format(name=instruction_name(kind, types), t=t, u=u, c=own.sums, k=steps, zero=zero, **holes)
     name = whole.partition("kernel ")[2].partition("(")[0]
     needs = ("wgmma",) if kind == "wgmma" else (own.needs, "ldmatrix")
     emit = {"cuda": _emit_call if is_step else _left_to_loops}
     return declare(Hardware(name, whole, emit, needs, own.is_exact, is_step))
 
 
-for _type in ELEMENTS:
+for _types in PAIRS:
     for _text in (_LOAD_A, _LOAD_B, _MULTIPLY):
-        _declared(_text, "mma", _type)
-    if _type != "float32":
-        _declared(_START, "wgmma", _type)
-        _declared(_BEGIN, "wgmma", _type)
-MMA = tuple(_declared(_MMA, "mma", t, is_step=False) for t in ELEMENTS)
-WGMMA = tuple(_declared(_WGMMA, "wgmma", t, is_step=False) for t in ELEMENTS if t != "float32")
+        _declared(_text, "mma", _types)
+    if "float32" not in _types:
+        _declared(_START, "wgmma", _types)
+        _declared(_BEGIN, "wgmma", _types)
+MMA = tuple(_declared(_MMA, "mma", types, is_step=False) for types in PAIRS)
+WGMMA = tuple(_declared(_WGMMA, "wgmma", types, is_step=False) for types in PAIRS if "float32" not in types)
