@@ -9,7 +9,7 @@ import pytest
 
 import weft
 
-SCALED = """def f({t}(M,K) A, {t}(N,K) B, float32(M) p, float32(N) q) -> (float32(M,N) C) {{
+SCALED = """def f({t}(M,K) A, {u}(N,K) B, float32(M) p, float32(N) q) -> (float32(M,N) C) {{
     S(m,n) +=! float32(A(m,k)) * float32(B(n,k))
     C(m,n) = S(m,n) * p(m) * q(n) }}"""
 BYTES = "def f({t}(M,K) A, {t}(N,K) B) -> (C) {{ C(m,n) +=! int32(A(m,k)) * int32(B(n,k)) }}"
@@ -33,12 +33,13 @@ def run(op: Any, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize(("m", "n", "k"), SIZES)
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
-def test_floats_of_eight_bits(dtype: str, m: int, n: int, k: int) -> None:
+@pytest.mark.parametrize("right", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("left", ["float8_e4m3fn", "float8_e5m2"])
+def test_floats_of_eight_bits(left: str, right: str, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal((rows, k)).astype(weft.numpy_dtype(dtype)) for rows in (m, n))
+    a, b = (rng.standard_normal((rows, k)).astype(weft.numpy_dtype(t)) for rows, t in ((m, left), (n, right)))
     p, q = (rng.random(rows, np.float32) + 0.5 for rows in (m, n))
-    got = run(weft.define(SCALED.format(t=dtype)), a, b, p, q).astype(np.float64)
+    got = run(weft.define(SCALED.format(t=left, u=right)), a, b, p, q).astype(np.float64)
     wanted = (a.astype(np.float64) @ b.astype(np.float64).T) * p[:, None] * q
     assert np.linalg.norm(got - wanted) < 2e-3 * np.linalg.norm(wanted)
 

@@ -16,10 +16,10 @@ itself, in swizzled rows of 128 bytes, and works on its own until it is waited f
 for columns in blocks of 64, as many as such a row has.
 
 Elements of one byte lie side by side along the depth, and those of two types are multiplied with each other, floats
-with floats and integers with integers; sums of integers are int32, and exact. Else the order of additions is the hardware's
-own, so these are for fast numerics; of floats of 8 bits it keeps fewer bits than float32 has. ``mma_tf32`` moreover
-rounds what it multiplies to 10 bits of fraction, which is for those who ask for it by
-name or by ``numerics="tf32"``.
+with floats and integers with integers; sums of integers are int32, and exact. Else the order of additions is the
+hardware's own, so these are for fast numerics; of floats of 8 bits it keeps fewer bits than float32 has. ``mma_tf32``
+moreover rounds what it multiplies to 10 bits of fraction, which is for those who ask for it by name or by
+``numerics="tf32"``.
 """
 
 from __future__ import annotations
