@@ -62,7 +62,7 @@ def pair_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
     prices = {
         plan: pair_seconds(draft, chain, sizes, plan)
         for plan in plans
-        if why_not(draft, -(-sizes.deep // BLOCK) * BLOCK, sizes.width, plan) is None
+        if why_not(draft, -(-sizes.deep // BLOCK) * BLOCK, sizes.width, sizes.hidden, plan) is None
     }
     together, apart = min(prices.values(), default=0.0), _apart(draft, (chain.scores, chain.sums))
     if prices and together >= apart:
