@@ -56,7 +56,7 @@ def samples(checkout: Path) -> Iterator[Sample]:
     for listing in sorted((checkout / "Samples").glob("[0-6]*/*/CMakeLists.txt")):
         for name, sources in _EXECUTABLE.findall(listing.read_text()):
             files = [s for s in sources.split() if s.endswith((".cu", ".cpp", ".c"))]
-            yield Sample(name, listing.parent, tuple(files), "find_package(OpenMP)" in listing.read_text())
+            yield Sample(name, listing.parent, tuple(files), "OpenMP" in listing.read_text())
 
 
 def run(sample: Sample, options: BuildOptions, seconds: float) -> tuple[str, int]:

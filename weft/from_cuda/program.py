@@ -139,7 +139,9 @@ def compile_unit(
     binary.write_bytes(unit.encode() + b"\0")
     level = next((f for f in reversed(flags) if f.startswith("-O")), "-O2")
     standard = () if any(f.startswith("-std") for f in flags) else ("-std=c++17",)
-    shared = [*_CUDA_FLAGS, *INCLUDE_FLAGS, *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
+    # Pragmas of OpenMP in a CUDA source are serial: the library that is linked is the system's, not clang's.
+    given = [f"{f}=libgomp" if f == "-fopenmp" else f for f in flags]
+    shared = [*_CUDA_FLAGS, *INCLUDE_FLAGS, *standard, "-O2", *given, *further_headers(), *_overlay(file, base)]
     if watched:  # findings name lines
         shared.append("-gline-tables-only")
     host, device = base.with_suffix(".host.ll"), base.with_suffix(".device.ll")

@@ -151,6 +151,13 @@ def test_syntax_errors_are_clangs_with_file_and_line(tmp_path: Path) -> None:
         build(tmp_path, ("wrong.cu", "\n__global__ void k(int *x) { x[0] = y; }\nint main() {}\n"))
 
 
+def test_openmp_in_a_cuda_source_links_with_the_systems_library(tmp_path: Path) -> None:
+    loop = "#pragma omp parallel for reduction(+ : sum)\n  for (int i = 0; i < 64; i++) sum += i;\n"
+    text = f"#include <omp.h>\nint main() {{\n  int sum = 0;\n{loop}  return sum != 2016 || omp_get_max_threads() < 1;\n}}\n"
+    program = build(tmp_path, ("loop.cu", text), options=("-Xcompiler", "-fopenmp"))
+    subprocess.run([program], check=True)
+
+
 def test_libraries_that_are_not_there_are_named(tmp_path: Path) -> None:
     for name in ("solver.cu", "solver.cpp"):  # clang and the system's compiler say it differently
         with pytest.raises(UnsupportedError, match=rf"(?s)cuSOLVER is not there.*{name}:2 includes `cusolverDn\.h`"):
