@@ -153,7 +153,7 @@ def test_syntax_errors_are_clangs_with_file_and_line(tmp_path: Path) -> None:
 
 def test_openmp_in_a_cuda_source_links_with_the_systems_library(tmp_path: Path) -> None:
     loop = "#pragma omp parallel for reduction(+ : sum)\n  for (int i = 0; i < 64; i++) sum += i;\n"
-    text = f"#include <omp.h>\nint main() {{\n  int sum = 0;\n{loop}  return sum != 2016 || omp_get_max_threads() < 1;\n}}\n"
+    text = f"#include <omp.h>\nint main() {{\n  int sum = 0;\n{loop}  return sum - 2016 + !omp_get_max_threads();\n}}\n"
     program = build(tmp_path, ("loop.cu", text), options=("-Xcompiler", "-fopenmp"))
     subprocess.run([program], check=True)
 
