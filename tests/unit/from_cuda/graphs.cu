@@ -79,6 +79,17 @@ void by_hand() {
   cudaGraphClone(&copy, graph), cudaGraphAddChildGraphNode(&child, copy, nullptr, 0, graph);
   cudaGraphInstantiate(&ready, copy, 0), cudaGraphLaunch(ready, 0);
   printf("%d\n", value(x));
+  cudaStream_t stream;
+  cudaGraph_t outer;
+  cudaGraphExec_t again;
+  cudaStreamCreate(&stream), cudaMemset(x, 0, n * 4);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  cudaGraphLaunch(ready, stream);  // part of what is recorded
+  add<<<1, 64, 0, stream>>>(x, 1, n);
+  cudaStreamEndCapture(stream, &outer), cudaGraphExecDestroy(ready);
+  int before = value(x);
+  cudaGraphInstantiate(&again, outer, 0), cudaGraphLaunch(again, stream);
+  printf("%d %d\n", before, value(x));
   cudaGraphNode_t around[] = {last}, back[] = {set};
   cudaGraphAddDependencies(graph, around, back, 1);
   printf("%d\n", cudaGraphInstantiate(&ready, graph, 0) == cudaErrorInvalidValue);

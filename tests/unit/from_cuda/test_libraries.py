@@ -278,7 +278,7 @@ def test_products_by_descriptors_and_of_other_types(tmp_path: Path) -> None:
 
 def test_graphs_record_every_kind_of_work_of_their_streams_and_only_theirs(tmp_path: Path) -> None:
     text = (Path(__file__).parent / "graphs.cu").read_text()
-    assert printed(tmp_path, text) == ["1 1 0  0 0 5 0", "7 1 5 6", "7 11 7", "1"]
+    assert printed(tmp_path, text) == ["1 1 0  0 0 5 0", "7 1 5 6", "7 11 7", "0 15", "1"]
 
 
 def test_rounding_in_a_direction_and_groups_of_every_kind(tmp_path: Path) -> None:

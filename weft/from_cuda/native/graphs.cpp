@@ -179,7 +179,12 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t made, cudaGraph_t graph, cudaGra
 }
 cudaError_t cudaGraphClone(cudaGraph_t *made, cudaGraph_t graph) { return copy_steps(*made = make_graph(), graph); }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  if (weft_is_recording(stream)) {  // a copy: this one may be gone when the other is launched
+    cudaGraphExec_t copy;
+    cudaError_t error = cudaGraphInstantiateWithFlags(&copy, &graph->steps, 0);
+    return weft_record(run_child, &copy, sizeof copy, stream) ? error : cudaErrorUnknown;
+  }
   for (weft_step *one = graph->steps.first; one; one = one->next)
     if (cudaError_t error = one->run(one->data)) return error;
   return cudaSuccess;
