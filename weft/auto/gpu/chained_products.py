@@ -30,9 +30,12 @@ from weft.ir.errors import ScheduleError
 from weft.target.cuda.machine import WARP
 from weft.target.cuda.rates import L1_BYTES, rates_of
 
-#: Instructions of a thread for an element between the products or a result. Cycles of a turn, of a tile and of each of
-#: its columns besides products, where they were timed.
-BETWEEN, TURN, TILE, COLUMN = 12, 1500, 1000, 20
+#: Instructions of a thread for an element between the products or a result. Cycles besides products where they were
+#: timed: of a turn; of a tile for each step of its depth, each of its columns, and so many of both.
+BETWEEN, TURN, STEP, COLUMN, BOTH = 12, 1400, 18, 15, 20
+#: Times of the model that are closer than this are taken for the same: then what needs less memory is better, of which
+#: the model knows too little for narrow products.
+ALIKE = 1.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,11 @@ def pair_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
         if why_not(draft, -(-sizes.deep // BLOCK) * BLOCK, sizes.width, sizes.hidden, plan) is None
     }
     together, apart = min(prices.values(), default=0.0), _apart(draft, (chain.scores, chain.sums))
-    if prices and together >= apart:
+    if prices and together >= ALIKE * apart:
         why = f"{apart * 1e3:.3g} ms one after the other, {together * 1e3:.3g} together"
         draft.decide("fusion", stage.name, f"not together with `{chain.scores}`", why)
     draft.expected[stage.name] = {**prices}
-    return [plan for plan in prices if prices[plan] < apart]
+    return [plan for plan in prices if prices[plan] < ALIKE * apart]
 
 
 def _sizes(draft: GpuDraft, chain: Chain) -> Sizes:
@@ -109,7 +112,7 @@ def pair_seconds(draft: GpuDraft, chain: Chain, n: Sizes, plan: OnlinePlan) -> f
         issued=plan.rows * (n.hidden + n.width) * BETWEEN / WARP,
         lsu=moved / (L1_BYTES * rates.shared_share),
         matrix=matrix,
-        chain=matrix + turns * TURN + TILE + n.width * COLUMN,
+        chain=matrix + turns * TURN + n.deep * STEP + n.width * COLUMN + n.deep * n.width / BOTH,
     )
     return launch_time(work, draft.machine).seconds
 
