@@ -26,7 +26,17 @@ def _clang() -> None:
 
 
 #: What needs headers that NVRTC does not have by itself, or types that torch has not.
-_LATER = ("math", "half", "cooperative", "barrier of the grid", "hashes", "counters", "unsigned", "atomics")
+_LATER = (
+    "math",
+    "half",
+    "cooperative",
+    "barrier of the grid",
+    "hashes",
+    "counters",
+    "unsigned",
+    "atomics",
+    "standard library",
+)
 
 
 def on_device(value: Any) -> Any:

@@ -27,8 +27,11 @@ _WAITS = frozenset({
 })  # fmt: skip
 #: How the names of kernels of our own headers begin: one thread of them takes a piece of the work.
 _OWN = "@_ZN12weft_library"
-#: What only a GPU's code generator understands in attributes.
-_GPU_ATTRIBUTES = re.compile(r' "(?:target-cpu|target-features|uniform-work-group-size|nvvm\.[\w.]+)"(?:="[^"]*")?')
+#: What only a GPU's code generator understands in attributes; and `norecurse`, which kernels have: variables that one
+#: such function uses become its own, though other threads see those in shared memory.
+_GPU_ATTRIBUTES = re.compile(
+    r' "(?:target-cpu|target-features|uniform-work-group-size|nvvm\.[\w.]+)"(?:="[^"]*")?| norecurse\b'
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeAlias
 
 from weft.from_cuda import arithmetic as ar
-from weft.from_cuda import warps
+from weft.from_cuda import bytes_moved, warps
 from weft.from_cuda.context import Context, close
 from weft.from_cuda.expressions import expression, number
 from weft.from_cuda.memory import chosen, held_as, load, reinterpret, subscripts, view
@@ -267,7 +267,7 @@ def _update_one(
     old = result
     if result is not None and held != dtype:
         old = c.let("old_bits", const(0, held))
-    c.emit(Atomic(op, buffer, subscripts(target, held), given, wanted, old, span=c.span))
+    c.emit(Atomic(op, buffer, subscripts(c, target, held), given, wanted, old, span=c.span))
     if result is not None and old is not None and old is not result:
         c.emit(Assign(result, reinterpret(old, dtype), span=c.span))
 
@@ -401,6 +401,7 @@ def _table() -> dict[str, Function]:
     for how in ("count", "and", "or"):
         table[f"__syncthreads_{how}"] = partial(_told, warps.block_vote, how)
     table["__activemask"] = warps.active
+    table |= {"memcpy": bytes_moved.copy, "memmove": bytes_moved.copy, "memset": bytes_moved.fill}
     table["atomicInc"], table["atomicDec"] = _wrapping(up=True), _wrapping(up=False)
     atomics: tuple[tuple[str, AtomicOp], ...] = (
         ("Add", "+"), ("Min", "min"), ("Max", "max"), ("And", "&"), ("Or", "|"), ("Xor", "^"), ("Exch", "exchange"),

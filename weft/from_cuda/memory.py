@@ -95,8 +95,11 @@ def _local_shape(memory: Memory, dtype: DType) -> tuple[Expr, ...]:
     return tuple(map(idx, (*outer, last * each)))
 
 
-def subscripts(target: Target, dtype: DType) -> tuple[Expr, ...]:
+def subscripts(c: Context, target: Target, dtype: DType) -> tuple[Expr, ...]:
     """The subscripts of an element of ``dtype`` in its view."""
+    if target.indices is None and len(target.memory.dims) > 1:  # an array of one dimension from the next attempt on
+        c.facts.learn(c.facts.flat, target.memory.key)
+        return (ZERO,) * len(target.memory.dims)
     if target.indices is not None:
         *outer, last = target.indices
         inner = Target(target.memory, last, target.memory.element.size, target.extra)
@@ -165,7 +168,7 @@ def _choose(c: Context, n: Node, address: Address, one: Callable[[Target], Expr]
 
 def _load_one(c: Context, target: Target, dtype: DType) -> Expr:
     held = held_as(target.memory, dtype)
-    return reinterpret(Load(view(c, target.memory, held), subscripts(target, held)), dtype)
+    return reinterpret(Load(view(c, target.memory, held), subscripts(c, target, held)), dtype)
 
 
 def reinterpret(e: Expr, dtype: DType) -> Expr:
@@ -244,7 +247,7 @@ def _store_one(c: Context, target: Target, value: Number) -> None:
     held = held_as(target.memory, dtype)
     buffer = view(c, target.memory, held)
     target.memory.written.add(held)
-    c.emit(Store(buffer, subscripts(target, held), reinterpret(stored(value), held), span=c.span))
+    c.emit(Store(buffer, subscripts(c, target, held), reinterpret(stored(value), held), span=c.span))
 
 
 def at_field(address: Address, offset: int, type: CType) -> Address:

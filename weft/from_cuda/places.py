@@ -8,7 +8,7 @@ from weft.from_cuda.arithmetic import convert, grows, is_index, settle, wrap
 from weft.from_cuda.choices import choose
 from weft.from_cuda.context import Binding, Context, close
 from weft.from_cuda.memory import at_field, flat, load, store
-from weft.from_cuda.types import Array, CType, Pointer, Record, Reference, Scalar, has_union
+from weft.from_cuda.types import Array, CType, Opaque, Pointer, Record, Reference, Scalar, has_union
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
     ZERO,
@@ -277,7 +277,8 @@ def field_place(c: Context, n: Node, place: Place, name: str) -> Place:
             found = type.field(name)
             if found is not None:
                 return Element(found.type, at_field(place.address, found.offset, found.type))
-    return c.refuse(n, f"a member `{name}` of what is no local record or element of memory")
+    unknown = place.type.name if isinstance(place, Element) and isinstance(place.type, Opaque) else ""
+    return c.refuse(n, f"a member `{name}` of {unknown or 'what is no local record or element of memory'}")
 
 
 def address_of(c: Context, n: Node, place: Place) -> Value:

@@ -90,6 +90,7 @@ def _attempt(c: Context, function: Node) -> GridKernel | None:
     with c.scope() as items:
         frame.start = (items, 0)
         try:
+            _check(c, function)
             _bind_parameters(c, function, slots)
             block(c, body.inner)
         except Unsupported as problem:
@@ -101,6 +102,12 @@ def _attempt(c: Context, function: Node) -> GridKernel | None:
             return None
         inner = close(items)
     return _finish(c, function, inner, loops, slots)
+
+
+def _check(c: Context, function: Node) -> None:
+    why = c.unit.complaint_in(function)
+    if why:
+        c.refuse(function, f"clang says: {why}")
 
 
 def _seen_twice(memory: Memory) -> str:

@@ -213,8 +213,12 @@ def _asked_align(n: Node) -> int:
     return max([1, *map(int, asked)])
 
 
-def _is_laid_out_otherwise(node: Node) -> str:
-    """Why fields do not lie one behind the other at their own alignment."""
+def _is_laid_out_otherwise(node: Node, unit: Unit) -> str:
+    """Why fields do not lie one behind the other at their own alignment, or are not known."""
+    fields = [n for n in node.inner if n.kind == "FieldDecl"]
+    is_head_wrong = any(c.file == node.file and c.line == node.line for c in unit.complaints)
+    if is_head_wrong or any(unit.complaint_in(n) or _is_spoiled(n, unit) for n in fields):
+        return "parts that clang could not read"
     data, bases = node.raw.get("definitionData", {}), node.raw.get("bases", ())
     if data.get("isPolymorphic") or any(base.get("isVirtual") for base in bases):
         return "virtual functions or bases"
@@ -231,7 +235,7 @@ def _is_laid_out_otherwise(node: Node) -> str:
 def _named(text: str, unit: Unit) -> CType:
     node = unit.record(text)
     if node is not None:
-        why = _is_laid_out_otherwise(node)
+        why = _is_laid_out_otherwise(node, unit)
         return Opaque(f"{text}, which has {why}") if why else Record(text, node, unit)
     enum = unit.enums.get(text.split("::")[-1])
     if enum is not None:
@@ -268,10 +272,17 @@ def field_type(n: Node, unit: Unit) -> CType:
 def type_in_scope(n: Node, unit: Unit) -> CType:
     """The type of ``n``; names of it that mean something only there are those of the typedefs around it."""
     type = field_type(n, unit) if n.kind in ("VarDecl", "ParmVarDecl", "FieldDecl") else parse_type(n.type, unit)
+    if unit.spoiled and _is_spoiled(n, unit):
+        return Opaque(f"{n.raw.get('type', {}).get('qualType', '')}, of which clang could not read a part")
     if not _is_unknown(type):
         return type
     text = re.sub(r"(?<![:\w])[A-Za-z_]\w*", lambda m: _alias_around(n, m.group()) or m.group(), n.type)
     return type if text == n.type else parse_type(text, unit)
+
+
+def _is_spoiled(n: Node, unit: Unit) -> bool:
+    written = set(re.findall(r"\w+", n.raw.get("type", {}).get("qualType", "")))
+    return not written.isdisjoint(unit.spoiled)
 
 
 def _is_unknown(type: CType) -> bool:

@@ -17,15 +17,14 @@ from weft.ir.span import Source, Span
 
 #: The last declaration of our own header.
 _END_OF_HEADER = '"name": "_weft_end_of_header"'
-_ON_DEVICE = ("CUDADeviceAttr", "CUDAGlobalAttr")
 #: Headers that are not found, after which it is given up.
 _MOST_EMPTY = 16
 #: Headers of the standard library that device code has no use for: found missing one by one, each would cost a reading.
 _OF_THE_HOST = (
-    "algorithm", "array", "atomic", "bitset", "chrono", "complex", "ctime", "deque", "exception", "fstream",
-    "functional", "initializer_list", "iomanip", "iterator", "list", "map", "memory", "mutex", "numeric", "queue",
+    "atomic", "bitset", "chrono", "complex", "ctime", "deque", "exception", "fstream",
+    "initializer_list", "iomanip", "iterator", "list", "map", "memory", "mutex", "numeric", "queue",
     "random", "ratio", "set", "sstream", "stack", "stdexcept", "string", "thread", "tuple", "typeinfo",
-    "unordered_map", "unordered_set", "utility", "vector", "unistd.h", "omp.h", "ctype.h", "cctype", "errno.h",
+    "unordered_map", "unordered_set", "vector", "unistd.h", "omp.h", "ctype.h", "cctype", "errno.h",
     "getopt.h", "sys/types.h", "sys/stat.h", "fcntl.h", "signal.h", "pthread.h", "malloc.h", "strings.h",
 )  # fmt: skip
 _TOP = "\n    },\n    {"
@@ -218,9 +217,10 @@ class Unit:
         return Span(source, n.line, column, column + 1)
 
     def check(self, *, host_too: bool) -> None:
-        """Raises what clang complained of; without ``host_too`` only what is in code for the device."""
-        wrong = [c for c in self.complaints if host_too or self._on_device(c)]
-        if not wrong:
+        """Raises what clang complained of; without ``host_too`` only that headers are missing which device code needs:
+        the other complaints are told of the functions that they are in (`complaint_in`)."""
+        wrong = list(self.complaints)
+        if not wrong or not (host_too or any("file not found" in c.text for c in wrong)):
             return
         first = wrong[0]
         source = self.source if first.file == self.source.name else Source(first.file, _text_of(first.file))
@@ -232,14 +232,16 @@ class Unit:
             )  # fmt: skip
         raise LanguageError(first.text, span=Span(source, first.line, first.column, first.column + 1), notes=notes)
 
-    def _on_device(self, complaint: Complaint) -> bool:
-        for f in self.functions:
-            # What is implicitly so, such as a lambda of the host's, is not meant to be.
-            is_ours = any(a.kind in _ON_DEVICE and not a.raw.get("implicit") for a in f.inner)
-            is_here = f.file == complaint.file and f.line <= complaint.line <= f.end
-            if is_ours and is_here and not f.raw.get("isImplicit"):
-                return True
-        return False
+    def complaint_in(self, n: Node) -> str:
+        """What clang complained of in the lines of a declaration."""
+        here = (c for c in self.complaints if c.file == n.file and n.line <= c.line <= n.end)
+        return next((f"{c.text} (line {c.line})" for c in here), "")
+
+    @cached_property
+    def spoiled(self) -> tuple[str, ...]:
+        """Typedefs that clang could not read: it goes on as if they were int."""
+        aliases = (n for n in self.nodes.values() if n.kind in _ALIASES) if self.complaints else ()
+        return tuple({n.name for n in aliases if self.complaint_in(n)})
 
 
 def read_unit(

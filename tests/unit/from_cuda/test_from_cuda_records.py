@@ -252,3 +252,39 @@ def test_all_that_is_not_supported_is_told_at_once() -> None:
         "  source.cu:3     x[0] = f(1);\n                         ^\n"
         "  also:  source.cu:4: the function `f` has no body here"
     )
+
+
+SPOILED = """
+#include <vector>
+typedef std::vector<int> Numbers;
+struct Bits { unsigned a : 3, b : 5; };
+struct __attribute__((packed)) Packed { char a; int b; };
+struct Holder { Numbers numbers; float x; };
+struct Shape { float x; __device__ virtual float area() { return x; } };
+__device__ float wrong(float x) { return no_such_function(x); }
+__global__ void good(float *y) { y[threadIdx.x] = 1; }
+__global__ void calls(float *y) { y[threadIdx.x] = wrong(2); }
+__global__ void bits(const Bits *p, float *y) { y[threadIdx.x] = p->b; }
+__global__ void packed(const Packed *p, float *y) { y[threadIdx.x] = p->b; }
+__global__ void holder(const Holder *p, float *y) { y[threadIdx.x] = p->x; }
+__global__ void shape(const Shape *p, float *y) { y[threadIdx.x] = p->x; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        ("calls", r"`wrong`, of which clang says: use of undeclared identifier 'no_such_function' \(line 8\)"),
+        ("bits", "member `b` of Bits, which has bit-fields"), ("packed", "Packed, which has packed fields"),
+        ("holder", "Holder, which has parts that clang could not read"), ("shape", "virtual functions or bases"),
+    ],
+)  # fmt: skip
+def test_what_clang_could_not_read_or_lies_otherwise_is_refused_where_it_is_used(kernel: str, why: str) -> None:
+    from weft.from_cuda.launch import Launch
+    from weft.from_cuda.translate import translate
+    from weft.from_cuda.unit import find_kernel, read_unit
+
+    unit = read_unit(SPOILED, host_too=False)
+    translate(unit, find_kernel(unit, "good"), Launch())
+    with pytest.raises(weft.Error, match=why):
+        translate(unit, find_kernel(unit, kernel), Launch())

@@ -105,3 +105,28 @@ def test_recursion_virtual_functions_pointers_and_printf_run(capfd: pytest.Captu
     found = {f.kind: str(f) for f in report.findings}
     assert "source.cu:18" in found["out of bounds"]
     assert "byte 80 of `registered memory of the host`, which has 80" in found["out of bounds"]
+
+
+SEEN = """
+#include <cstdio>
+__global__ void k(int *y, int n) {
+  __shared__ bool found;
+  __shared__ int where;
+  int t = threadIdx.x, step;
+  if (n < 0) printf("thread by thread\\n");
+  found = false;
+  for (step = 0; step < 4 && !found; ++step) {
+    __syncthreads();
+    if (t == 5 && step == n) found = true, where = t;
+    __syncthreads();
+  }
+  y[t] = 10 * step + where;
+}
+"""
+
+
+def test_threads_see_what_others_put_into_shared_variables() -> None:
+    """Variables that one function uses became that function's own."""
+    y = np.zeros(32, np.int32)
+    weft.cuda.kernel(SEEN, "k")((1,), (32,), (y, 2))
+    assert y.tolist() == [35] * 32

@@ -136,3 +136,39 @@ case(
     (1,), (6,), (np.zeros(6, i32), np.zeros(6, i32), np.zeros(4, i32)),
     lambda x, y, s: {0: np.arange(6) * 10 + 1, 1: np.arange(6) * 10 + 2, 2: [8, 32, 8, 12]},
 )  # fmt: skip
+case(
+    "the standard library's small things, bytes copied and set, bits and exponents, rows of arrays",
+    """#if __has_include(<limits>)
+    #include <algorithm>
+    #include <cstring>
+    #include <limits>
+    #include <type_traits>
+    #include <utility>
+    #endif
+    struct Row { int a; float b; };
+    __device__ void put(int (*rows)[2], int i) { rows[i][1] = 7; }
+    __device__ std::pair<int, float> both(int i) { return std::make_pair(2 * i, i + 0.5f); }
+    __global__ void k(const float *x, float *y, unsigned *bits) {
+      int t = threadIdx.x, zero[5], copied, rows[3][2][2], exponent;
+      memset(zero, 0, sizeof(zero));
+      memset(zero + 1, 255, 2 * sizeof(int));
+      float four[4], least = std::numeric_limits<float>::max();
+      memcpy(four, x + t / 4 * 4, 4 * sizeof(float));
+      memcpy(&copied, &four[1], 4);
+      for (int i = 0; i < 12; i++) (&rows[0][0][0])[i] = 0;
+      put(rows[1], t % 2);
+      Row from[2] = {{1, 2}, {3, 4}}, to[2];
+      memcpy(to, from, sizeof(to));
+      for (int i = 0; i < 4; i++) least = std::min(least, four[i]);
+      float part = frexpf(16.0f * (t + 1), &exponent);
+      y[t] = least + zero[0] + zero[1] + 10 * zero[2] + 100 * zero[4] + 1000 * rows[1][t % 2][1] + 10000 * to[1].b;
+      y[t] += both(t).first + both(t).second + ldexpf(part, exponent - 4) + std::is_same<float, int>::value;
+      bits[t] = __brev(t) ^ copied ^ __byte_perm(0x33221100u, 0x77665544u, 0x7531u) ^ (signbit(x[t]) ? 1u : 0u);
+    }""",
+    (1,), (16,), (floats(16), np.zeros(16, f32), np.zeros(16, np.uint32)),
+    lambda x, y, b: {
+        1: [x[t // 4 * 4 : t // 4 * 4 + 4].min() - 11 + 7000 + 40000 + 2 * t + t + 0.5 + t + 1 for t in range(16)],
+        2: [int(f"{t:032b}"[::-1], 2) ^ int(x.view(np.uint32)[t // 4 * 4 + 1]) ^ 0x77553311 ^ int(x[t] < 0)
+            for t in range(16)],
+    },
+)  # fmt: skip

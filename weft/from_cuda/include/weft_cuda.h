@@ -21,6 +21,11 @@
 #define CUDART_CB
 #define CUDARTAPI
 #define _WEFT_BOTH __host__ __device__
+#define __CUDACC__ 1
+#define __NVCC__ 1
+#define __CUDACC_VER_MAJOR__ 12
+#define __CUDACC_VER_MINOR__ 3
+#define __CUDACC_VER_BUILD__ 0
 
 typedef decltype(sizeof(0)) size_t;
 typedef decltype((char *)0 - (char *)0) ptrdiff_t;
@@ -96,6 +101,9 @@ __device__ void __threadfence();
 __device__ void __threadfence_block();
 __device__ void __threadfence_system();
 _WEFT_BOTH int printf(const char *, ...);
+_WEFT_BOTH void *memcpy(void *, const void *, size_t);
+_WEFT_BOTH void *memmove(void *, const void *, size_t);
+_WEFT_BOTH void *memset(void *, int, size_t);
 _WEFT_BOTH void __assertfail(const char *, const char *, unsigned, const char *, unsigned long);
 __device__ void __trap();
 __device__ void __nanosleep(unsigned);
@@ -207,17 +215,10 @@ _WEFT_BOTH int __clz(int);
 _WEFT_BOTH int __clzll(long long);
 _WEFT_BOTH int __ffs(int);
 _WEFT_BOTH int __ffsll(long long);
-_WEFT_BOTH unsigned __brev(unsigned);
-_WEFT_BOTH unsigned long long __brevll(unsigned long long);
-_WEFT_BOTH unsigned __byte_perm(unsigned, unsigned, unsigned);
 _WEFT_BOTH int __mulhi(int, int);
 _WEFT_BOTH unsigned __umulhi(unsigned, unsigned);
-_WEFT_BOTH long long __mul64hi(long long, long long);
-_WEFT_BOTH unsigned long long __umul64hi(unsigned long long, unsigned long long);
 _WEFT_BOTH int __mul24(int, int);
 _WEFT_BOTH unsigned __umul24(unsigned, unsigned);
-_WEFT_BOTH int __sad(int, int, unsigned);
-_WEFT_BOTH int __hadd(int, int);
 _WEFT_BOTH int abs(int);
 _WEFT_BOTH long labs(long);
 _WEFT_BOTH long long llabs(long long);
@@ -241,8 +242,6 @@ _WEFT_BOTH bool isinf(float);
 _WEFT_BOTH bool isinf(double);
 _WEFT_BOTH bool isfinite(float);
 _WEFT_BOTH bool isfinite(double);
-_WEFT_BOTH bool signbit(float);
-_WEFT_BOTH bool signbit(double);
 _WEFT_BOTH static inline void sincosf(float x, float *s, float *c) { *s = sinf(x); *c = cosf(x); }
 _WEFT_BOTH static inline void sincos(double x, double *s, double *c) { *s = sin(x); *c = cos(x); }
 _WEFT_BOTH static inline void sincos(float x, float *s, float *c) { *s = sinf(x); *c = cosf(x); }
@@ -274,7 +273,9 @@ _WEFT_BOTH static inline double max(double a, float b) { return max(a, (double)b
 #define _WEFT_ATOMICS(T)                                                                             \
   _WEFT_ATOMIC(atomicAdd, T) _WEFT_ATOMIC(atomicSub, T) _WEFT_ATOMIC(atomicMin, T) _WEFT_ATOMIC(atomicMax, T) \
   _WEFT_ATOMIC(atomicAnd, T) _WEFT_ATOMIC(atomicOr, T) _WEFT_ATOMIC(atomicXor, T) _WEFT_ATOMIC(atomicExch, T) \
-  __device__ T atomicCAS(T *, T, T);
+  __device__ T atomicCAS(T *, T, T);                                                                 \
+  __device__ T atomicCAS_block(T *, T, T);                                                           \
+  __device__ T atomicCAS_system(T *, T, T);
 _WEFT_ATOMICS(int) _WEFT_ATOMICS(unsigned) _WEFT_ATOMICS(unsigned long long) _WEFT_ATOMICS(long long)
 _WEFT_ATOMIC(atomicAdd, float) _WEFT_ATOMIC(atomicAdd, double) _WEFT_ATOMIC(atomicExch, float)
 _WEFT_ATOMIC(atomicExch, double)
@@ -298,6 +299,8 @@ __device__ int __reduce_add_sync(unsigned, int);
 __device__ int __reduce_min_sync(unsigned, int);
 __device__ int __reduce_max_sync(unsigned, int);
 }
+
+#include "weft_bits.h"
 
 __device__ void weft_sync_grid();
 // Refused where they are called.

@@ -7,3 +7,5 @@
 #define DBL_EPSILON 2.22044604925031308085e-16
 #define FLT_DIG 6
 #define DBL_DIG 15
+#define FLT_MANT_DIG 24
+#define DBL_MANT_DIG 53

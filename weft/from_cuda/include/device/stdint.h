@@ -1,5 +1,7 @@
 #pragma once
 #define INT8_MAX 127
+#define INT8_MIN (-128)
+#define INT16_MIN (-32768)
 #define INT16_MAX 32767
 #define INT32_MAX 2147483647
 #define INT32_MIN (-INT32_MAX - 1)
@@ -9,3 +11,8 @@
 #define UINT16_MAX 65535
 #define UINT32_MAX 4294967295u
 #define UINT64_MAX 18446744073709551615ul
+#define INT32_C(x) x
+#define UINT32_C(x) x##u
+#define INT64_C(x) x##l
+#define UINT64_C(x) x##ul
+#define SIZE_MAX UINT64_MAX
