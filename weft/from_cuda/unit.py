@@ -219,8 +219,18 @@ class Unit:
     def check(self, *, host_too: bool) -> None:
         """Raises what clang complained of; without ``host_too`` only that headers are missing which device code needs:
         the other complaints are told of the functions that they are in (`complaint_in`)."""
-        wrong = list(self.complaints)
-        if not wrong or not (host_too or any("file not found" in c.text for c in wrong)):
+        if host_too or any("file not found" in c.text for c in self.complaints):
+            self._complain(self.complaints)
+
+    def check_device(self) -> None:
+        """Raises what clang complained of in functions for the device."""
+        meant = [f for f in self.functions if f.has("CUDAGlobalAttr") or _is_said_to_be_for_the_device(f)]
+        self._complain(
+            [c for c in self.complaints if any(f.file == c.file and f.line <= c.line <= f.end for f in meant)]
+        )
+
+    def _complain(self, wrong: Sequence[Complaint]) -> None:
+        if not wrong:
             return
         first = wrong[0]
         source = self.source if first.file == self.source.name else Source(first.file, _text_of(first.file))
@@ -242,6 +252,11 @@ class Unit:
         """Typedefs that clang could not read: it goes on as if they were int."""
         aliases = (n for n in self.nodes.values() if n.kind in _ALIASES) if self.complaints else ()
         return tuple({n.name for n in aliases if self.complaint_in(n)})
+
+
+def _is_said_to_be_for_the_device(f: Node) -> bool:
+    """What is implicitly so, such as a lambda of the host's, is not meant to be."""
+    return any(a.kind == "CUDADeviceAttr" and not a.raw.get("implicit") for a in f.inner)
 
 
 def read_unit(

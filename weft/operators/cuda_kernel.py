@@ -77,6 +77,7 @@ def kernel(
     text, where, folders = _source(source)
     uses = (name,) if "<" in name else ()
     unit = read_unit(text, where, include=(*folders, *include), defines=defines, uses=uses, host_too=False)
+    unit.check_device()
     options = (*(f"-I{folder}" for folder in (*folders, *include)), *(f"-D{d}" for d in defines))
     return CudaKernel(unit, name, numerics, options)
 
