@@ -121,15 +121,26 @@ class Elimination:
 def solve(
     equations: Iterable[Form], inequalities: Iterable[Form], clauses: Sequence[Clause] = (), budget: int = 4000
 ) -> Answer:
-    """A point where equations are 0, inequalities >= 0 and of each clause one alternative holds; None if none is."""
-    return _Search(budget).run(list(equations), list(inequalities), list(clauses))
+    """A point where equations are 0, inequalities >= 0 and of each clause one alternative holds; None if none is.
+
+    Which of two variables that are as cheap is eliminated first can decide between a few steps and thousands, so a
+    search that comes to no end is begun again from the other side.
+    """
+    given = list(equations), list(inequalities), list(clauses)
+    answer: Answer = UNKNOWN
+    for share, is_turned in ((4, False), (4, True), (1, False)):
+        answer = _Search(budget // share, is_turned).run(*given)
+        if answer is not UNKNOWN:
+            break
+    return answer
 
 
 class _Search:
-    """One question; ``budget`` counts the inequalities it may still make."""
+    """One question; ``budget`` counts the inequalities it may still make; of variables that are as cheap the first is
+    eliminated first where it ``is_turned``."""
 
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
+    def __init__(self, budget: int, is_turned: bool = False) -> None:
+        self.budget, self.is_turned = budget, is_turned
         self.fresh = itertools.count()
 
     def run(self, equations: list[Form], inequalities: list[Form], clauses: list[Clause]) -> Answer:
@@ -194,7 +205,7 @@ class _Search:
             return self.with_equation(equation, tight)
         if not tight:
             return {}
-        name, exact = _choose(tight)
+        name, exact = _choose(tight, self.is_turned)
         lower = [f for f in tight if f.get(name, 0) > 0]
         upper = [f for f in tight if f.get(name, 0) < 0]
         rest = [f for f in tight if name not in f]
@@ -254,7 +265,7 @@ def holds(literals: Iterable[Literal], point: Point) -> bool:
 
 def _tighten(forms: Iterable[Form]) -> tuple[list[Form], Form | None]:
     """The strongest inequality of each direction, and an equation where two opposite ones meet."""
-    best: dict[frozenset[tuple[str, int]], int] = {}
+    best: dict[tuple[tuple[str, int], ...], int] = {}
     for form in forms:
         constant = form.get("", 0)
         terms = [(n, c) for n, c in form.items() if n]
@@ -265,12 +276,12 @@ def _tighten(forms: Iterable[Form]) -> tuple[list[Form], Form | None]:
         divisor = math.gcd(*(c for _, c in terms))
         if divisor > 1:
             terms, constant = [(n, c // divisor) for n, c in terms], constant // divisor
-        key = frozenset(terms)
+        key = tuple(sorted(terms))
         if key not in best or constant < best[key]:
             best[key] = constant
     equation = None
     for key, constant in best.items():
-        other = best.get(frozenset((n, -c) for n, c in key))
+        other = best.get(tuple((n, -c) for n, c in key))
         if other is not None and constant + other <= 0:
             if constant + other < 0:
                 raise _Contradiction
@@ -278,7 +289,7 @@ def _tighten(forms: Iterable[Form]) -> tuple[list[Form], Form | None]:
     return [{**dict(key), "": constant} for key, constant in best.items()], equation
 
 
-def _choose(forms: Sequence[Form]) -> tuple[str, bool]:
+def _choose(forms: Sequence[Form], is_turned: bool) -> tuple[str, bool]:
     """The variable that is cheapest to eliminate, exactly where possible, and whether it is exact."""
     counts: dict[str, list[int]] = {}
     for form in forms:
@@ -300,7 +311,7 @@ def _choose(forms: Sequence[Form]) -> tuple[str, bool]:
         return inexact, below * above - below - above
 
     # Witnesses read best where the names that sort first (outer loops as they were given) are chosen last.
-    name = min(reversed(counts), key=cost)
+    name = min(counts if is_turned else reversed(counts), key=cost)
     return name, not cost(name)[0]
 
 

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from weft.ir.solve import UNKNOWN, Form, evaluate, solve
+from weft.ir.solve import UNKNOWN, Form, combine, evaluate, solve
 from weft.poly import isl_oracle
 from weft.poly.isl_oracle import ask_isl, set_text
 from weft.poly.isl_worker import answer
@@ -134,3 +134,37 @@ def test_a_late_isl_is_given_up_on() -> None:
     os.kill(isl_oracle._worker.process.pid, signal.SIGSTOP)  # as busy as isl can be
     assert ask_isl([{"x": 2, "": -4}], [], seconds=0.05) is UNKNOWN
     assert ask_isl([{"x": 2, "": -4}], []) == {"x": 2}
+
+
+def _spread_rows(mark: str) -> list[dict[str, int]]:
+    """Where a thread of a grid over 64 x 112 x 112 x 32 results is: quotients and remainders of its number."""
+    block, thread, turn, lane = (f"{name}{mark}" for name in ("block", "thread", "turn", "lane"))
+    image, rows, row, eighth, column = (f"q{n}{mark}" for n in range(5))
+    ranges = {block: 6271, thread: 255, turn: 3, lane: 3}
+    quotients = (
+        ({block: 1}, 98, image),
+        ({block: 1024, turn: 256, thread: 1}, 896, rows),
+        ({rows: 1}, 112, row),
+        ({thread: 1}, 8, eighth),
+        ({block: 128, turn: 32, eighth: 1}, 112, column),
+    )
+    forms = [form for name, most in ranges.items() for form in ({name: 1}, {"": most, name: -1})]
+    for whole, divisor, quotient in quotients:
+        opposite = {name: -c for name, c in whole.items()}
+        forms += [{**whole, quotient: -divisor}, {"": divisor - 1, **opposite, quotient: divisor}]
+    return forms
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_of_names_does_not_decide(seed: int) -> None:
+    places = (
+        {"q0": 1}, {"q1": 1, "q2": -112}, {"block": 128, "turn": 32, "q3": 1, "q4": -112},
+        {"thread": 4, "q3": -32, "lane": 1},
+    )  # fmt: skip
+    equations = [combine(place, {f"{n}'": c for n, c in place.items()}, -1) for place in places]
+    inequalities = [{"block'": 1, "block": -1, "": -1}, *_spread_rows(""), *_spread_rows("'")]
+    names = sorted({name for form in inequalities for name in form if name})
+    numbers = random.Random(seed).sample(range(len(names)), len(names))
+    new = {"": "", **{name: f"v{number:02}" for name, number in zip(names, numbers)}}
+    renamed = [[{new[n]: c for n, c in form.items()} for form in forms] for forms in (equations, inequalities)]
+    assert solve(*renamed) is None
