@@ -20,6 +20,7 @@ from weft.auto.gpu.rows import ROWS
 from weft.auto.gpu.scans import take_scans
 from weft.auto.gpu.scatters import SCATTERS
 from weft.auto.gpu.tiles import TILES
+from weft.auto.gpu.windows import WINDOWS
 from weft.auto.plan import Ranker, rank_plans
 from weft.auto.recurrence import fold_states
 from weft.auto.scheduler import AutoSchedule
@@ -37,6 +38,7 @@ STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     CONTRACTION,
     ROWS,
     COLUMNS,
+    WINDOWS,
     TILES,
     POINTS,
 )

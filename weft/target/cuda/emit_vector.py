@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Const, Expr, Load, Select, Unary, idx
+from weft.ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, idx
 from weft.ir.interval import bounds
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
@@ -50,7 +50,8 @@ class Wide:
     """An access of all lanes to neighbouring elements, by ``bytes`` at a time from ``indices`` on.
 
     ``is_cut``: it begins anywhere, and is put together from the two aligned ones it lies in. ``sharing`` lanes side by
-    side have the same element: two halves of a byte, say, or values of one scale.
+    side have the same element: two halves of a byte, say, or values of one scale. Where its ``condition`` does not
+    hold, zeros are loaded.
     """
 
     buffer: Buffer
@@ -58,6 +59,7 @@ class Wide:
     bytes: int
     is_cut: bool = False
     sharing: int = 1
+    condition: Expr | None = None
 
 
 def emit_vector(f: Function, loop: For) -> bool:
@@ -81,8 +83,7 @@ def _leaves(s: Stmt) -> Iterator[Stmt]:
 def _widens(f: Function, loop: For, s: Stmt) -> bool:
     if not isinstance(s, Store):
         return False
-    accesses: list[Store | Load] = [s, *_eager_loads(s.value)]
-    return any(_wide(f, loop, a.buffer, a.indices) for a in accesses)
+    return _wide(f, loop, s.buffer, s.indices) is not None or bool(_wide_loads(f, loop, s.value))
 
 
 def _emit(f: Function, loop: For, s: Stmt) -> None:
@@ -195,15 +196,41 @@ def _eager_loads(e: Expr) -> Iterator[Load]:
             yield from _eager_loads(child)
 
 
+def _wide_loads(f: Function, loop: For, value: Expr) -> dict[Expr, Wide]:
+    """What all lanes load together, or load where a test that is the same for all of them holds and have zeros else."""
+    found: dict[Expr, Wide] = {
+        load: wide for load in _eager_loads(value) if (wide := _wide(f, loop, load.buffer, load.indices))
+    }
+    for e in _eager_selects(value):
+        load = e.then.operand if isinstance(e.then, Cast) and e.then.dtype == dt.float32 else e.then
+        is_zero = isinstance(e.otherwise, Const) and e.otherwise.value == 0 and not mentions(e.condition, loop.var.name)
+        if not is_zero or not isinstance(load, Load) or not (load is e.then or load.dtype.is_narrow_float):
+            continue
+        wide = _wide(f, loop, load.buffer, load.indices)
+        if wide is not None and not wide.is_cut and wide.sharing == 1:
+            found[e] = replace(wide, condition=e.condition)
+    return found
+
+
+def _eager_selects(e: Expr) -> Iterator[Select]:
+    """Tests that are made whatever else is: not those behind another."""
+    if isinstance(e, Select):
+        yield e
+    elif isinstance(e, Binary) and e.op in ("&&", "||"):
+        yield from _eager_selects(e.left)
+    else:
+        for child in children(e):
+            if isinstance(child, Expr):
+                yield from _eager_selects(child)
+
+
 def _emit_store(f: Function, loop: For, s: Store) -> None:
     """``value`` of all lanes into an array, then the array to memory; loads come before."""
     target = _wide(f, loop, s.buffer, s.indices)
     target = None if target is not None and target.sharing > 1 else target
     if target is not None and _emit_async(f, loop, s, target):
         return
-    loads: dict[Expr, Wide] = {
-        load: wide for load in _eager_loads(s.value) if (wide := _wide(f, loop, load.buffer, load.indices))
-    }
+    loads = _wide_loads(f, loop, s.value)
     # Lanes are independent: an element read here is not one that another lane writes.
     if target is None and not loads:
         _emit_plain(f, loop, s)
@@ -269,9 +296,8 @@ def is_whole_copy(f: Function, s: Stmt) -> bool:
 def _emit_copy(f: Function, source: Wide, target: Wide, extent: int) -> None:
     """Elements as they are, with nothing computed in between."""
     array = f.fresh(f"{source.buffer.name}_v")
-    f.use("load")
     f.line(f"{storage_type(source.buffer.dtype)} {array}[{extent}];")
-    f.line(f"load<{source.bytes}>({array}, {emit_pointer(f, source.buffer, source.indices)});")
+    f.line(f"{f.use(_load_of(source))}<{source.bytes}>({array}, {_source(f, source)});")
     name = f.use("stream" if f.memory(target.buffer).streams else "store")
     f.line(f"{name}<{target.bytes}>({emit_pointer(f, target.buffer, target.indices)}, {array});")
 
@@ -291,12 +317,22 @@ def _declare(f: Function, buffer: Buffer, extent: int) -> str:
 
 def _emit_load(f: Function, wide: Wide, extent: int) -> str:
     array = _declare(f, wide.buffer, extent)
-    name = f.use("load_cut" if wide.is_cut else "load")
+    name = f.use(_load_of(wide))
     if wide.buffer.dtype.is_narrow_float:
         f.use(f"{name}_{wide.buffer.dtype.name}")
     size = "" if wide.is_cut else f"<{wide.bytes}>"
-    f.line(f"{name}{size}({array}, {emit_pointer(f, wide.buffer, wide.indices)});")
+    f.line(f"{name}{size}({array}, {_source(f, wide)});")
     return array
+
+
+def _load_of(wide: Wide) -> str:
+    return "load_cut" if wide.is_cut else "load" if wide.condition is None else "load_if"
+
+
+def _source(f: Function, wide: Wide) -> str:
+    """Where a load begins, and whether there is anything."""
+    there = "" if wide.condition is None else f", {emit_expr(f, wide.condition).text}"
+    return emit_pointer(f, wide.buffer, wide.indices) + there
 
 
 def _emit_wide_store(f: Function, wide: Wide, array: str) -> None:

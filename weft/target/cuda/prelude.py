@@ -192,6 +192,16 @@ template <> struct access_unit<2> { using type = unsigned short; };""",
   for (int i = 0; i < count; ++i) units[i] = reinterpret_cast<const Unit*>(p)[i];
   memcpy(x, units, sizeof(x));
 }}""",
+    # Zeros where nothing is there.
+    "load_if": f"""template <int BYTES, int N, class T> {_INLINE} void load_if(T (&x)[N], const T* p, bool there) {{
+  using Unit = typename access_unit<BYTES>::type;
+  constexpr int count = N * sizeof(T) / BYTES;
+  Unit units[count] = {{}};
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    if (there) units[i] = reinterpret_cast<const Unit*>(p)[i];
+  memcpy(x, units, sizeof(x));
+}}""",
     # 16 bytes from anywhere: the aligned units that hold some of them, moved along by words, then by bytes.
     "load_cut": f"""template <int N, class T> {_INLINE} void load_cut(T (&x)[N], const T* p) {{
   const unsigned long long place = (unsigned long long)p;
@@ -296,12 +306,17 @@ _WIDEN_PAIR = {
 _NEEDS: dict[str, tuple[str, ...]] = {}
 for _narrow, _widen in _WIDEN_PAIR.items():
     _pair = "unsigned short" if _narrow in SMALL_FLOATS else "unsigned"
-    for _load, _sizes, _call in (("load", "int BYTES, int N", "load<BYTES>"), ("load_cut", "int N", "load_cut")):
+    for _load, _sizes, _also in (
+        ("load", "int BYTES", ""),
+        ("load_if", "int BYTES", ", bool there"),
+        ("load_cut", "", ""),
+    ):
+        _called = f"{_load}<BYTES>" if _sizes else _load
         _NEEDS[f"{_load}_{_narrow}"] = (_load, *(["widen_float16"] if _narrow == "float16" else []))
-        _TEXTS[f"{_load}_{_narrow}"] = f"""template <{_sizes}>
-{_INLINE} void {_load}(float (&x)[N], const {_narrow}* p) {{
+        _TEXTS[f"{_load}_{_narrow}"] = f"""template <{_sizes}{", " if _sizes else ""}int N>
+{_INLINE} void {_load}(float (&x)[N], const {_narrow}* p{_also}) {{
   {_pair} pairs[N / 2];
-  {_call}(pairs, reinterpret_cast<const {_pair}*>(p));
+  {_called}(pairs, reinterpret_cast<const {_pair}*>(p){", there" if _also else ""});
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) {{
     {_widen}
