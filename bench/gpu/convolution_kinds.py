@@ -29,6 +29,14 @@ OF_WEIGHTS = """def conv(bfloat16(N,H,W,F) E, bfloat16(N,H,W,C) X) -> (bfloat16 
     S(f,c) +=! E(n,h,w,f) * X(n,h,w,c)
     O(f,c) = S(f,c)
 }"""
+OF_WINDOWS = """def conv(bfloat16(N,H,W,F) E, bfloat16(N,H,W,C) X) -> (bfloat16 O) {
+    S(f,p,q,c) +=! E(n,h,w,f) * X(n,h+p-1,w+q-1,c) where p in 0:3, q in 0:3, X outside zero
+    O(f,p,q,c) = S(f,p,q,c)
+}"""
+FIRST_PLANES = """def conv(bfloat16(N,C,H,W) X, bfloat16(F,C,P,Q) V) -> (bfloat16(N,F,{size},{size}) O) {{
+    S(n,f,h,w) +=! X(n,c,2*h+p-1,2*w+q-1) * V(f,c,p,q) where h in 0:{size}, w in 0:{size}, X outside zero
+    O(n,f,h,w) = S(n,f,h,w)
+}}"""
 FIRST = """def conv(bfloat16(N,H,W,C) X, bfloat16(F,P,Q,C) V) -> (bfloat16(N,{size},{size},F) O) {{
     S(n,h,w,f) +=! X(n,2*h+p-3,2*w+q-3,c) * V(f,p,q,c) where h in 0:{size}, w in 0:{size}, X outside zero
     O(n,h,w,f) = S(n,h,w,f)
@@ -62,11 +70,23 @@ def _gradient(torch: Any, e: Any, v: Any) -> Any:
     return _last(torch.nn.functional.conv_transpose2d(_first(e), _first(v), padding=1))
 
 
-def _of_weights(torch: Any, e: Any, x: Any) -> Any:
-    shape = torch.empty(e.shape[3], x.shape[3], 1, 1, device=e.device, dtype=e.dtype)
+def _gradient_of_weights(torch: Any, e: Any, x: Any, window: int) -> Any:
+    shape = torch.empty(e.shape[3], x.shape[3], window, window, device=e.device, dtype=e.dtype)
     back = torch.ops.aten.convolution_backward
-    options = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False])
-    return back(_first(e), _first(x), shape, None, *options)[1][:, :, 0, 0]
+    options = ([1, 1], [window // 2] * 2, [1, 1], False, [0, 0], 1, [False, True, False])
+    return back(_first(e), _first(x), shape, None, *options)[1]
+
+
+def _of_weights(torch: Any, e: Any, x: Any) -> Any:
+    return _gradient_of_weights(torch, e, x, 1)[:, :, 0, 0]
+
+
+def _of_windows(torch: Any, e: Any, x: Any) -> Any:
+    return _last(_gradient_of_weights(torch, e, x, 3))
+
+
+def _first_planes(torch: Any, x: Any, v: Any) -> Any:
+    return torch.nn.functional.conv2d(x, v, stride=2, padding=1)
 
 
 def _first_layer(torch: Any, x: Any, v: Any) -> Any:
@@ -93,6 +113,10 @@ KINDS = [
          _gradient, 9 * 128),
     Kind("gradient of weights 64x28x28, 128 to 512, 1x1", OF_WEIGHTS, ((64, 28, 28, 128), (64, 28, 28, 512)),
          _of_weights, 64 * 28 * 28),
+    Kind("gradient of weights 64x28x28, 128 to 128, 3x3", OF_WINDOWS, ((64, 28, 28, 128), (64, 28, 28, 128)),
+         _of_windows, 64 * 28 * 28),
+    Kind("first layer NCHW 64x224x224, 3 to 32, 3x3/2", FIRST_PLANES.format(size=112),
+         ((64, 3, 224, 224), (32, 3, 3, 3)), _first_planes, 27),
     Kind("first layer 64x224x224, 3 to 64, 7x7/2", FIRST.format(size=112), ((64, 224, 224, 3), (64, 7, 7, 3)),
          _first_layer, 147),
 ]  # fmt: skip
@@ -102,7 +126,9 @@ def _results(kind: Kind) -> int:
     first, second = kind.sizes
     if kind.run is _of_weights:
         return first[3] * second[3]
-    if kind.run is _first_layer:
+    if kind.run is _of_windows:
+        return first[3] * second[3] * 9
+    if kind.run in (_first_layer, _first_planes):
         return first[0] * 112 * 112 * second[0]
     return prod(first) if kind.run is not _gradient else prod(first[:3]) * second[3]
 

@@ -32,14 +32,19 @@ class Drawn:
     done: str
 
     @staticmethod
-    def draw(seed: int) -> Drawn:
+    def draw(seed: int, *, few: bool = False) -> Drawn:
+        """Sizes of all kinds, or ``few`` channels of several groups."""
         rng = np.random.default_rng(seed)
         window, apart = int(rng.choice([1, 1, 3, 3, 5])), int(rng.choice([1, 1, 2]))
         pad = int(rng.integers(0, apart * (window // 2) + 1))
         size = int(rng.integers(apart * (window - 1) + 1, 30))
         channels, filters = (int(rng.integers(1, 20)) * int(rng.choice([4, 8, 16])) for _ in range(2))
+        groups = int(rng.choice([1, 1, 1, 2, 3]))
+        if few:
+            channels, filters = int(rng.choice([1, 2, 3, 4, 8, 12, 24])), int(rng.choice([2, 4, 8, 16, 32, 40]))
+            groups = int(rng.choice([1, 1, 4, 10]))
         return Drawn(
-            int(rng.integers(1, 9)), size, int(rng.choice([1, 1, 1, 2, 3])), channels, filters, window,
+            int(rng.integers(1, 9)), size, groups, channels, filters, window,
             int(rng.choice([1, 1, 2])), apart, pad, bool(rng.integers(2)), str(rng.choice(list(DONE))),
         )  # fmt: skip
 
@@ -96,8 +101,8 @@ def finished(sums: np.ndarray, d: Drawn, bias: np.ndarray, residual: np.ndarray)
 
 def drawn_convolution(seed: int) -> MatrixProgram:
     """Any sizes, both layouts, groups, windows, strides, spacings, zeros around, and what is done with sums; channels
-    that the copy engine can fetch and others."""
-    d, rng = Drawn.draw(seed), np.random.default_rng(seed)
+    that the copy engine can fetch and others; of every third draw few, in several groups."""
+    d, rng = Drawn.draw(seed, few=seed % 3 == 2), np.random.default_rng(seed)
     dtype = weft.numpy_dtype("bfloat16")
     shapes = [
         (d.images, d.size, d.size, d.groups, d.channels), (d.groups, d.filters, d.window, d.window, d.channels),

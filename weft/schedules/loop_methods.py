@@ -24,6 +24,7 @@ from weft.schedules.split_axis import split_axis
 from weft.schedules.state import ScheduleState
 from weft.schedules.swap import swap
 from weft.schedules.trace import Step
+from weft.schedules.unfold import unfold
 from weft.schedules.widen import trim, widen
 from weft.schedules.wrap import wrap
 
@@ -89,6 +90,18 @@ class LoopMethods(ScheduleState):
         The reverse of `merge_axes`: ``h // size`` becomes the number of the group. Returns the loops, two a block.
         """
         return tuple(self.handle(Loop, name) for name in self.run(split_axis, self.name(buffer), dimension, size))
+
+    def unfold(
+        self, block: AnyBlock, *iterators: str, multiple: int = 1
+    ) -> tuple[Loop, tuple[tuple[BlockRef, BufferRef], ...]]:
+        """``iterators`` that ``block`` sums products over as one, the last of them up to a ``multiple`` over zeros.
+
+        Its factors are read from matrices in which they are one axis. Returns the loop along it, and for each factor
+        the block that makes its matrix, and the storage.
+        """
+        made, *matrices = self.run(unfold, self.name(block), *iterators, multiple=multiple)
+        pairs = zip(matrices[::2], matrices[1::2])
+        return self.handle(Loop, made), tuple((self.handle(BlockRef, a), self.handle(BufferRef, b)) for a, b in pairs)
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""

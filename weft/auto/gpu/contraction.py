@@ -75,7 +75,7 @@ WRITTEN_OUT = 1024
 def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     """Tiles for all instructions that the machine has for this, and of each thread's own arithmetic, best first: no
     tiles are the usual ones."""
-    product = read_product(stage, surrounded=False)
+    product = read_product(stage, surrounded=False, gathered=draft.gathered)
     others = _turned_prices(draft, stage)
     if product is None:
         draft.expected[stage.name] = others
@@ -145,10 +145,10 @@ def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPl
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
     found = read_product(draft.stage(name), surrounded=False, turned=plan.turned)
     copies = turn_operands(draft, found) if found is not None and plan.turned else []
-    found = read_product(draft.stage(name), surrounded=False)
+    found = read_product(draft.stage(name), surrounded=False, gathered=draft.gathered)
     boxed = plan.of(found).boxed if found is not None and plan.boxed else None
     copies += [*surround_operands(draft, name, boxed), *(move_apart(draft, name) if plan.moved else ())]
-    found = read_product(draft.stage(name), surrounded=boxed is None)
+    found = read_product(draft.stage(name), surrounded=boxed is None, gathered=draft.gathered)
     if found is None:
         raise ScheduleError(f"`{name}` tests what it reads")
     product, opened = open_operands(draft, plan.of(found))
@@ -190,13 +190,18 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologu
         s.compute_inline(prologue.name)
         what = "computed on the way to shared memory"
         draft.decide("fusion", prologue.name, what, "one block uses each element")
+    for side in (side for side in sides if side.gathered):
+        s.compute_inline(side.buffer)
+        what = "computed on the way to shared memory"
+        draft.decide("fusion", side.buffer, what, "it is never in memory")
     for side, (_, storage) in zip(sides, () if tiles.warps else operands):
         keep_in_registers(draft, storage, steps[0] if side.along_depth else single[0])
     _bind(draft, nests, kept)
     for side, (load, storage) in zip(sides, operands):
         cooperate(
-            draft, load, storage, len(nest.around_piece), tiles.threads, written_out=side.whole_bytes >= min(SIZES)
-        )
+            draft, load, storage, len(nest.around_piece), tiles.threads, written_out=side.whole_bytes >= min(SIZES),
+            widest=side.gathered or WIDEST,
+        )  # fmt: skip
     if kept.results is not None and reader is not None:
         around = len(s.loops(kept.results[0])) - 2
         wide = whole_bytes(reader[0].write.buffer)
@@ -285,5 +290,8 @@ CONTRACTION: Strategy[GpuDraft] = Strategy("contraction", contraction_plans, app
 def take_prologues(draft: GpuDraft) -> None:
     """Products that make an operand themselves, before what makes it gets a launch of its own."""
     for name in [s.name for s in draft.stages]:
-        if name in draft.stages and name not in draft.scheduled and has_prologue(draft, draft.stage(name)):
+        if name not in draft.stages or name in draft.scheduled:
+            continue
+        gathers = any(a.buffer.name in draft.gathered for a in draft.stage(name).reads)
+        if gathers or has_prologue(draft, draft.stage(name)):
             CONTRACTION.schedule(draft, name)

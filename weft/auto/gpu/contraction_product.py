@@ -7,9 +7,11 @@ the tiles of the depth.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import gcd, prod
+from types import MappingProxyType
 
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.gpu.draft import WIDEST
@@ -43,7 +45,8 @@ class Side:
 
     A tile may also be a ``box`` along several iterators of the operand alone, ``sizes`` of each. It is taken from
     ``storage``, where that is not the operand. ``turned`` is the order of dimensions of a copy that the operand is to
-    get, as which ``access`` then reads it.
+    get, as which ``access`` then reads it. ``gathered``: it is no array but a formula of one, so many bytes of which
+    lie side by side.
     """
 
     access: StageAccess
@@ -54,6 +57,7 @@ class Side:
     sizes: tuple[int, ...] = ()
     storage: str | None = None
     turned: tuple[int, ...] = ()
+    gathered: int = 0
 
     @property
     def buffer(self) -> str:
@@ -96,11 +100,13 @@ class Side:
     @property
     def why_not_fetched(self) -> str | None:
         """Why the copy engine cannot fetch tiles; None where it can."""
+        if self.gathered:
+            return f"`{self.access.buffer.name}` is gathered from all over another array"
         return why_not_fetched(self.access.buffer)
 
     @property
     def whole_bytes(self) -> int:
-        return whole_bytes(self.access.buffer)
+        return self.gathered or whole_bytes(self.access.buffer)
 
     @property
     def needs_box(self) -> bool:
@@ -148,8 +154,8 @@ class Product:
     def moved_apart(self, machine: GpuMachine) -> tuple[Buffer, ...]:
         """Operands whose rows the copy engine could fetch from a copy in which they lie further apart; none where it
         can fetch all of them, or some it never could."""
-        apart = [s.access.buffer for s in self.sides if why_not_fetched(s.access.buffer) is not None]
-        able = all(rows_apart(b) is not None for b in apart)
+        apart = [s.access.buffer for s in self.sides if s.why_not_fetched is not None]
+        able = not any(s.gathered for s in self.sides) and all(rows_apart(b) is not None for b in apart)
         return tuple(apart) if machine.has("tma") and able else ()
 
     @property
@@ -199,11 +205,13 @@ class Product:
         return self.deep * prod(i.count for i in self.stage.reductions if i.loop in self.around)
 
 
-def read_product(stage: Stage, *, surrounded: bool = True, turned: bool = False) -> Product | None:
+def read_product(
+    stage: Stage, *, surrounded: bool = True, turned: bool = False, gathered: Mapping[str, int] = MappingProxyType({})
+) -> Product | None:
     """``stage`` as a product; None where it is none, or too small a one.
 
     Not ``surrounded``: reads that give zero outside of an operand will get a copy with zeros around it yet. ``turned``:
-    operands will get copies in which the depth lies along memory.
+    operands will get copies in which the depth lies along memory. ``gathered`` are operands that are formulas.
     """
     if stage.op != "+" or stage.is_inside or not is_contraction(stage) or any(i.extent is None for i in stage.iters):
         return None
@@ -218,7 +226,10 @@ def read_product(stage: Stage, *, surrounded: bool = True, turned: bool = False)
     row, column, depth = _main(stage, rows, columns), _main(stage, columns, rows), _depth(stage, rows, columns)
     if row is None or column is None or depth is None:
         return None
-    down, across = (_side(stage, a, i, depth, turned) for a, i in ((rows, row), (columns, column)))
+    down, across = (
+        replace(_side(stage, a, i, depth, turned), gathered=gathered.get(a.buffer.name, 0))
+        for a, i in ((rows, row), (columns, column))
+    )
     across = replace(across, box=()) if down.box else across
     few, many = (max(s.iterator.count, prod(i.count for i in s.box)) for s in (down, across))
     if many < FEWEST:

@@ -15,7 +15,7 @@ from weft.auto.stages import Stage
 def find_prologue(draft: GpuDraft, product: Product) -> Stage | None:
     """The formula that makes the columns of a product of few rows, and nothing else; None where there is none."""
     writers = draft.stages.writers(product.columns.buffer)
-    if len(writers) != 1 or not product.is_thin or product.batch or product.around:
+    if len(writers) != 1 or not product.is_thin or product.batch or product.around or product.columns.gathered:
         return None
     (stage,) = writers
     plain = stage.op == "=" and not stage.reductions and not stage.reads_target and not stage.is_inside

@@ -27,6 +27,8 @@ class GpuDraft(AnyDraft):
     def __init__(self, schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset()) -> None:
         super().__init__(schedule, constants)
         self.machine = machine
+        #: Operands that are formulas of others, to be written into what copies them, and bytes of these side by side.
+        self.gathered: dict[str, int] = {}
 
     @property
     def bytes_in_flight(self) -> int:

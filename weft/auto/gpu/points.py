@@ -138,8 +138,18 @@ def _lanes(stage: Stage, run: Sequence[StageIter]) -> int:
 def _most_lanes(stage: Stage, run: Sequence[StageIter]) -> int:
     steps = [(a, a.stride(run[-1].name)) for a in (stage.reads if stage.reductions else stage.accesses)]
     if any(step not in (0, 1, None) for _, step in steps):
-        return 1
+        return _across_planes(stage, run)
     return lanes_for([a for a, step in steps if step != 0] or [stage.write])
+
+
+def _across_planes(stage: Stage, run: Sequence[StageIter]) -> int:
+    """Results side by side that are read from as many places, each next to those of the neighbouring thread's: all of
+    a short axis, such as the channels of a pixel."""
+    short, others = run[-1], [i for i in stage.spatial if i not in run and i.count > 1]
+    near = min(others, key=lambda i: stage.write.stride(i.name) or 0, default=None)
+    lanes = lanes_for([stage.write])
+    beside = near is not None and all(a.stride(near.name) in (0, 1) for a in stage.reads)
+    return gcd(lanes, short.count) if beside and not stage.reductions and short.count <= lanes else 1
 
 
 def _read_bytes(stage: Stage) -> int:

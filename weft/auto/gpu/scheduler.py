@@ -20,6 +20,7 @@ from weft.auto.gpu.rows import ROWS
 from weft.auto.gpu.scans import take_scans
 from weft.auto.gpu.scatters import SCATTERS
 from weft.auto.gpu.tiles import TILES
+from weft.auto.gpu.unfolded import unfold_sums
 from weft.auto.gpu.windows import WINDOWS
 from weft.auto.plan import Ranker, rank_plans
 from weft.auto.recurrence import fold_states
@@ -58,6 +59,7 @@ def auto_schedule_gpu(
     take_online(draft)
     fuse_stages(draft)
     merge_product_axes(draft)
+    unfold_sums(draft)
     take_scans(draft)
     take_pairs(draft)
     take_prologues(draft)

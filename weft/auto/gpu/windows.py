@@ -99,7 +99,7 @@ def windows_plans(draft: GpuDraft, stage: Stage) -> list[WindowsPlan]:
         return []
     widest = max(a.buffer.dtype.itemsize for a in (*stage.distinct_reads, reader.write))
     lanes = gcd(window.lane.count, WIDEST // widest)
-    if lanes == 1 or not _has_lanes(stage, window):
+    if lanes == 1 or not _has_lanes(window):
         return []
     return [
         WindowsPlan(threads, own, lanes)
@@ -109,9 +109,10 @@ def windows_plans(draft: GpuDraft, stage: Stage) -> list[WindowsPlan]:
     ]
 
 
-def _has_lanes(stage: Stage, window: Window) -> bool:
+def _has_lanes(window: Window) -> bool:
     """Whether what a thread reads of the image lies side by side: along its results, or along what each sums."""
-    return window.image.stride(window.lane.name) == 1 or bool(window.inner)
+    image, along = window.image, window.inner if not window.image.uses(window.lane.name) else (window.lane,)
+    return len(along) == 1 and all(image.stride(i.name) == 1 and image.subscript_of(i.name) is not None for i in along)
 
 
 def _across(window: Window, lanes: int) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Select, Var
+from weft.ir.expr import AddressOf, Binary, Cast, Const, Expr, Load, Select, Var
 from weft.ir.stmt import Evaluate, Stmt, Store
 from weft.ir.visit import walk
 from weft.target.c_text.emit_expr import emit_expr, emit_pointer
@@ -86,21 +87,29 @@ class Copy:
     condition: Expr | None = None
 
 
+def element_or_zero(e: Expr) -> Copy | None:
+    """The element that ``e`` is, as it lies in memory or widened, and where it is zero instead."""
+    condition = None
+    while isinstance(e, Select) and isinstance(e.otherwise, Const) and e.otherwise.value == 0:
+        condition = e.condition if condition is None else Binary("&&", condition, e.condition)
+        e = e.then
+    if isinstance(e, Cast) and e.dtype == dt.float32 and e.operand.dtype.is_narrow_float:
+        e = e.operand
+    return Copy(e, condition) if isinstance(e, Load) else None
+
+
 def copy_of(
     s: Store, rings: frozenset[str], is_private: Callable[[Buffer], bool], lane: Var | None = None
 ) -> Copy | None:
     """The asynchronous copy that ``s`` may be, from memory that is not shared; ``lane`` is a vector loop's variable."""
     if s.buffer.name not in rings:
         return None
-    value, condition = s.value, None
-    while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
-        condition = value.condition if condition is None else Binary("&&", condition, value.condition)
-        value = value.then
-    if lane is not None and condition is not None and any(n == lane for n in walk(condition)):
+    copy = element_or_zero(s.value)
+    if copy is None or copy.load.dtype != s.value.dtype or copy.load.buffer.scope not in ("global", "constant"):
         return None
-    if not isinstance(value, Load) or value.buffer.scope not in ("global", "constant"):
+    if lane is not None and copy.condition is not None and any(n == lane for n in walk(copy.condition)):
         return None
-    return None if is_private(value.buffer) else Copy(value, condition)
+    return None if is_private(copy.load.buffer) else copy
 
 
 def find_copy(f: Function, s: Store, lane: Var | None = None) -> Copy | None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, idx
+from weft.ir.expr import Binary, Const, Expr, Load, Select, Unary, idx
 from weft.ir.interval import bounds
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
@@ -35,7 +35,7 @@ from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.emit_convert import unrounded
 from weft.target.c_text.emit_expr import emit_expr, emit_pointer
 from weft.target.c_text.emit_stmt import emit_stmt
-from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
+from weft.target.cuda.async_copies import SIZES, Copy, element_or_zero, emit_copies, find_copy
 from weft.target.cuda.emit_context import LEVEL, Code, Function
 
 #: The most bytes of one access.
@@ -202,13 +202,12 @@ def _wide_loads(f: Function, loop: For, value: Expr) -> dict[Expr, Wide]:
         load: wide for load in _eager_loads(value) if (wide := _wide(f, loop, load.buffer, load.indices))
     }
     for e in _eager_selects(value):
-        load = e.then.operand if isinstance(e.then, Cast) and e.then.dtype == dt.float32 else e.then
-        is_zero = isinstance(e.otherwise, Const) and e.otherwise.value == 0 and not mentions(e.condition, loop.var.name)
-        if not is_zero or not isinstance(load, Load) or not (load is e.then or load.dtype.is_narrow_float):
+        element = element_or_zero(e)
+        if element is None or element.condition is None or mentions(element.condition, loop.var.name):
             continue
-        wide = _wide(f, loop, load.buffer, load.indices)
+        wide = _wide(f, loop, element.load.buffer, element.load.indices)
         if wide is not None and not wide.is_cut and wide.sharing == 1:
-            found[e] = replace(wide, condition=e.condition)
+            found[e] = replace(wide, condition=element.condition)
     return found
 
 
