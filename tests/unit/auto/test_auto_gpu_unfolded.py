@@ -1,4 +1,4 @@
-"""Sums over short axes as products of matrices that are never made: first layers, few channels, gradients of weights."""
+"""Sums over short axes as products of matrices that are never made: first layers, few channels, gradients."""
 
 from __future__ import annotations
 

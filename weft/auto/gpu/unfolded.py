@@ -19,7 +19,7 @@ from weft.schedules.layouts import LETTERS
 from weft.target.cuda.intrinsics import ELEMENTS
 from weft.target.cuda.read_boxes import rows_apart
 
-#: Steps of one axis from which on pieces of it are deep enough as they are; fewer in all than `SHALLOW` are not worth it.
+#: Steps of one axis from which on pieces of it are deep enough as they are, and the fewest of all that are worth it.
 DEEP, SHALLOW = 32, 16
 
 
