@@ -175,7 +175,7 @@ def _find(kernel: Kernel, name: str, iters: tuple[str, ...]) -> _Found | str:
     root = root_of(kernel, block, {name})
     nest = path_to(root, block)[:-1]
     loops = tuple(s for s in nest if isinstance(s, For) and s.kind == "serial")
-    ranges = {x.var: (x.lo, x.hi) for x in loops}
+    ranges: dict[Expr, tuple[Expr, Expr]] = {x.var: (x.lo, x.hi) for x in loops}
     whole = all(
         isinstance(i.hi, Const) and ranges.get(i.binding) == (i.lo, i.hi) == (idx(0), i.hi) for i in block.iters
     )
