@@ -333,3 +333,33 @@ def test_other_types(dtype: Any) -> None:
     s, _ = schedule(text, *args)
     expected = plain(text, *args).astype(np.float64)
     np.testing.assert_allclose(s.build()(*args).astype(np.float64), expected, rtol=1e-2, atol=1e-2)
+
+
+_IMAGE = "float(N,C,H,W) I, float(F,C) K"
+MERGED = {
+    "1x1 convolution": (f"def f({_IMAGE}) -> (O) {{ O(n,f,h,w) +=! I(n,c,h,w) * K(f,c) }}", "nchw,fc->nfhw"),
+    "features last": ("def f(float(N,H,W,C) I, float(F,C) K) -> (O) { O(n,h,w,f) +=! I(n,h,w,c) * K(f,c) }",
+                      "nhwc,fc->nhwf"),
+    "turned results": (f"def f({_IMAGE}) -> (O) {{ O(n,f,w,h) +=! I(n,c,h,w) * K(f,c) }}", "nchw,fc->nfwh"),
+    "with a formula": (f"def f({_IMAGE}) -> (O) {{ T(n,f,h,w) +=! I(n,c,h,w) * K(f,c)  O(n,f,h,w) = 2 * T(n,f,h,w) }}",
+                       "nchw,fc->nfhw"),
+    "read by rows": (f"def f({_IMAGE}, float(H) b) -> (O) {{ T(n,f,h,w) +=! I(n,c,h,w) * K(f,c)"
+                     "  O(n,f,h,w) = T(n,f,h,w) * b(h) }", "nchw,fc->nfhw"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [38, 32])
+@pytest.mark.parametrize("name", MERGED)
+def test_rows_that_are_no_whole_vectors_are_one_axis(name: str, width: int) -> None:
+    """Where all of the program walks them together, and vectors go along them; results are the same in any case."""
+    text, sums = MERGED[name]
+    shape = (2, 9, width, 20) if name == "features last" else (2, 20, 9, width)
+    args = [floats(*shape), floats(7, 20)]
+    expected = np.einsum(sums, *args) * (2 if name == "with a formula" else 1)
+    if name == "read by rows":
+        args.append(floats(9))
+        expected = expected * args[2][:, None]
+    _, decisions = schedule(text, *args)
+    is_merged = any("are one axis" in d.what for d in decisions)
+    assert is_merged == (name in ("1x1 convolution", "with a formula") and width == 38)
+    np.testing.assert_allclose(weft.define(text)(*args), expected, rtol=1e-3, atol=1e-3)

@@ -15,7 +15,6 @@ from weft.auto.gpu.fuse import fuse_stages
 from weft.auto.gpu.online_products import take_online
 from weft.auto.gpu.persistent import persist_steps
 from weft.auto.gpu.points import POINTS
-from weft.auto.gpu.product_axes import merge_product_axes
 from weft.auto.gpu.rows import ROWS
 from weft.auto.gpu.scans import take_scans
 from weft.auto.gpu.scatters import SCATTERS
@@ -23,6 +22,7 @@ from weft.auto.gpu.tiles import TILES
 from weft.auto.gpu.unfolded import unfold_sums
 from weft.auto.gpu.windows import WINDOWS
 from weft.auto.plan import Ranker, rank_plans
+from weft.auto.product_axes import merge_product_axes
 from weft.auto.recurrence import fold_states
 from weft.auto.scheduler import AutoSchedule
 from weft.auto.strategy import Strategy, schedule_nests

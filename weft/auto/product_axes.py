@@ -6,28 +6,41 @@ of one matrix, and tiles need not end where one axis does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from weft.auto.contraction_plan import is_contraction
-from weft.auto.gpu.draft import GpuDraft
+from weft.auto.draft import AnyDraft, Draft
 from weft.auto.stages import Stage, StageAccess
 
 
-def merge_product_axes(draft: GpuDraft) -> None:
-    """Rows, columns and the depth of every product, as long as they can be; a batch stays as it is."""
+def merge_product_axes(draft: AnyDraft, is_worth_it: Callable[[Stage, str], bool] = lambda *_: True) -> None:
+    """Rows, columns and the depth of every product, as long as they can be; a batch stays as it is.
+
+    ``is_worth_it`` is asked about the inner one of two axes.
+    """
     for name in [s.name for s in draft.stages]:
-        while _merge(draft, draft.stage(name)):
+        while _merge(draft, draft.stage(name), is_worth_it):
             pass
 
 
-def _merge(draft: GpuDraft, stage: Stage) -> bool:
+def merge_odd_rows(draft: Draft) -> None:
+    """Only where rows of the result end with a part of a vector: whole ones are tiled as well by themselves."""
+
+    def is_odd(stage: Stage, name: str) -> bool:
+        count, rows = stage.by_name[name].count, stage.write.rows
+        return bool(rows) and _own(rows[-1]) == name and count > 1 and count % draft.lanes(stage) > 0
+
+    merge_product_axes(draft, is_odd)
+
+
+def _merge(draft: AnyDraft, stage: Stage, is_worth_it: Callable[[Stage, str], bool]) -> bool:
     """Whether there were two axes to merge."""
     if stage.op != "+" or stage.is_inside or len(stage.distinct_reads) != 2 or not is_contraction(stage):
         return False
     for access in (stage.write, *stage.distinct_reads):
         for d, (first, second) in enumerate(pairwise(map(_own, access.rows or ()))):
-            if first is None or second is None or not _is_pair(stage, first, second):
+            if first is None or second is None or not _is_pair(stage, first, second) or not is_worth_it(stage, second):
                 continue
             buffer = access.buffer.name
             if draft.attempt(draft.s.merge_axes, buffer, d) is None:
