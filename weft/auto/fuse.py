@@ -8,6 +8,7 @@ from weft.auto.distribute import distribute_steps
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import schedule_chains
 from weft.auto.fuse_parts import precompute_parts
+from weft.auto.product_axes import merge_odd_rows
 from weft.auto.reduction import REDUCTION
 from weft.auto.stages import Stage
 from weft.auto.windows import inline_windows
@@ -17,7 +18,8 @@ CHEAP = 8
 
 
 def fuse_stages(draft: Draft) -> None:
-    """Parts of formulas made stages, stages inlined, then the rest in chains that share loops."""
+    """Axes merged, parts of formulas made stages, stages inlined, then the rest in chains that share loops."""
+    merge_odd_rows(draft, _seconds)
     distribute_steps(draft, _seconds)
     precompute_parts(draft)
     inline_stages(draft)

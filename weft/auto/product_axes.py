@@ -12,38 +12,56 @@ from itertools import pairwise
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import AnyDraft, Draft
 from weft.auto.stages import Stage, StageAccess
+from weft.ir.errors import ScheduleError
+
+#: The part of its time that a product must take at most with its axes merged, where the time model decides.
+GAIN = 0.9
+_Step = Callable[[str, str, int], object]
 
 
-def merge_product_axes(draft: AnyDraft, is_worth_it: Callable[[Stage, str], bool] = lambda *_: True) -> None:
-    """Rows, columns and the depth of every product, as long as they can be; a batch stays as it is.
+def merge_product_axes(draft: AnyDraft) -> None:
+    """Rows, columns and the depth of every product, as long as they can be; a batch stays as it is."""
+    _merge_all(draft, lambda _, buffer, d: draft.s.merge_axes(buffer, d), lambda *_: True)
 
-    ``is_worth_it`` is asked about the inner one of two axes.
-    """
+
+def merge_odd_rows(draft: Draft, seconds: Callable[[Draft, list[Stage]], float]) -> None:
+    """Rows of results that end with a part of a vector, where the time model, ``seconds``, says that it pays."""
+
+    def is_odd(stage: Stage, name: str) -> bool:
+        count, (*_, last) = stage.by_name[name].count, stage.write.rows or ({},)
+        return _own(last) == name and count > 1 and count % draft.lanes(stage) > 0
+
+    def step(name: str, buffer: str, d: int) -> None:
+        before = seconds(draft, [draft.stage(name)])
+        draft.s.merge_axes(buffer, d)
+        after = seconds(draft, [draft.stage(name)])
+        if after > GAIN * before:
+            raise ScheduleError("slower", why=f"{after * 1e3:.3g} ms expected; {before * 1e3:.3g} ms as it is")
+
+    _merge_all(draft, step, is_odd)
+
+
+def _merge_all(draft: AnyDraft, step: _Step, is_worth_it: Callable[[Stage, str], bool]) -> None:
+    """By ``step``, given a block, a buffer and its dimension; ``is_worth_it`` is asked about the inner axis before."""
     for name in [s.name for s in draft.stages]:
-        while _merge(draft, draft.stage(name), is_worth_it):
+        while _merge(draft, draft.stage(name), step, is_worth_it):
             pass
 
 
-def merge_odd_rows(draft: Draft) -> None:
-    """Only where rows of the result end with a part of a vector: whole ones are tiled as well by themselves."""
-
-    def is_odd(stage: Stage, name: str) -> bool:
-        count, rows = stage.by_name[name].count, stage.write.rows
-        return bool(rows) and _own(rows[-1]) == name and count > 1 and count % draft.lanes(stage) > 0
-
-    merge_product_axes(draft, is_odd)
-
-
-def _merge(draft: AnyDraft, stage: Stage, is_worth_it: Callable[[Stage, str], bool]) -> bool:
+def _merge(draft: AnyDraft, stage: Stage, step: _Step, is_worth_it: Callable[[Stage, str], bool]) -> bool:
     """Whether there were two axes to merge."""
     if stage.op != "+" or stage.is_inside or len(stage.distinct_reads) != 2 or not is_contraction(stage):
         return False
+    refused: set[tuple[str, str]] = set()
     for access in (stage.write, *stage.distinct_reads):
         for d, (first, second) in enumerate(pairwise(map(_own, access.rows or ()))):
-            if first is None or second is None or not _is_pair(stage, first, second) or not is_worth_it(stage, second):
+            if first is None or second is None or (first, second) in refused or not _is_pair(stage, first, second):
+                continue
+            refused.add((first, second))
+            if not is_worth_it(stage, second):
                 continue
             buffer = access.buffer.name
-            if draft.attempt(draft.s.merge_axes, buffer, d) is None:
+            if draft.attempt(step, stage.name, buffer, d) is None:
                 what = f"`{first}` and `{second}` are one axis"
                 draft.decide("tiling", stage.name, what, "they lie side by side in all that is read and written")
                 return True

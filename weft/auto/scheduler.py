@@ -10,7 +10,6 @@ from weft.auto.lookups import fits_lookups, schedule_lookups
 from weft.auto.moves import fits_moves, schedule_moves
 from weft.auto.plan import Decision, Ranker, rank_plans
 from weft.auto.pointwise import schedule_pointwise
-from weft.auto.product_axes import merge_odd_rows
 from weft.auto.recurrence import fold_states
 from weft.auto.reduction import REDUCTION
 from weft.auto.strategy import Strategy, one_way, schedule_nests
@@ -51,7 +50,6 @@ def auto_schedule(
     """
     draft = Draft(schedule, machine, threads, constants)
     draft.rank = rank
-    merge_odd_rows(draft)
     fuse_stages(draft)
     schedule_nests(draft, STRATEGIES)
     fold_states(draft, machine.caches)
