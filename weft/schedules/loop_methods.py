@@ -10,6 +10,7 @@ from weft.schedules.fission import fission
 from weft.schedules.fuse import fuse
 from weft.schedules.fuse_loops import Pairing, fuse_loops
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef, Loop
+from weft.schedules.in_parts import in_parts
 from weft.schedules.merge_axes import merge_axes
 from weft.schedules.online import online
 from weft.schedules.persist import persist
@@ -76,6 +77,14 @@ class LoopMethods(ScheduleState):
         and finish each sum.
         """
         return tuple(self.handle(BlockRef, name) for name in self.run(online, *self.names(loops)))
+
+    def in_parts(self, extremum: AnyBlock, *sums: AnyBlock, size: int) -> tuple[BlockRef, ...]:
+        """An extremum, and sums that depend on it by a factor, found for each ``size`` steps, then brought together.
+
+        Returns the blocks of what the extremum is of, of extremum and sums of parts, and of what is kept of these.
+        """
+        names = [self.name(block) for block in (extremum, *sums)]
+        return tuple(self.handle(BlockRef, name) for name in self.run(in_parts, *names, size=size))
 
     def merge_axes(self, buffer: AnyBuffer, dimension: int) -> tuple[Loop, ...]:
         """Dimension ``dimension`` of ``buffer`` and the next as one, in all blocks that run through both.

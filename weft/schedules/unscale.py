@@ -90,12 +90,12 @@ def _check_sum(kernel: Kernel, node: Block, written: list[Store], numerics: Nume
     own = {v for _, e in _common(node, update[1])[1] for v in free_vars(e)}
     if not plain or own - {v for i in node.body.indices for v in free_vars(i)}:
         return refuse(f"which factor goes with an element of `{name}` cannot be told from its subscripts")
-    if name in {b.name for b in kernel.buffers} and (len(written) > 1 or readers or not _runs_in_full(kernel, node)):
+    if name in {b.name for b in kernel.buffers} and (len(written) > 1 or readers or not runs_in_full(kernel, node)):
         return refuse(f"block `{node.name}` does not compute all of `{name}` in loops of its own")
     return check_valid(unscale(kernel, node.name).kernel)
 
 
-def _runs_in_full(kernel: Kernel, node: Block) -> bool:
+def runs_in_full(kernel: Kernel, node: Block) -> bool:
     """Whether each iterator is a loop of a nest of its own, through all of its values."""
     loops = {x.var: (x.lo, x.hi) for x in loops_around(kernel, node)}
     whole = all(isinstance(i.binding, Var) and loops.get(i.binding) == (i.lo, i.hi) for i in node.iters)

@@ -158,6 +158,15 @@ def test_masked_tiles_are_left_out() -> None:
     assert "for t_o in max(s_o - 1, 0):max(s_o + 1, max(s_o - 1, 0) + 1) ahead" in text
 
 
+@needs_compiler
+def test_few_rows_in_parts_of_the_keys() -> None:
+    """Heads of a group are rows of one tile; parts are found by blocks of their own, and brought together after it."""
+    text = GROUPED.replace("h/2", "h/4").replace("= P(b,h,s,t) * 0.125", "= t < 700 ? P(b,h,s,t) * 0.125 : -1e999")
+    source = run(text, [(1, 8, 1, 64), *[(1, 2, 1024, 64)] * 2])
+    assert "_registers(float* c" in source
+    assert source.count("__global__") > 1
+
+
 TWICE = ATTENTION.replace("    O(b", "    U2(b,h,s,d) +=! W(b,h,s,t) * float32(K(b,h,t,d))\n    O(b").replace(
     "U(b,h,s,e) / L", "(U(b,h,s,e) + U2(b,h,s,e)) / L"
 )

@@ -203,6 +203,20 @@ def test_factors_become_as_narrow_as_what_they_are_multiplied_with() -> None:
         make(text, args).narrow("W", "int8")
 
 
+@pytest.mark.parametrize("size", [1, 3, 5, 16])
+@pytest.mark.parametrize("name", [n for n in TEXTS if n != "what does not depend on it"])
+def test_parts(name: str, size: int) -> None:
+    """Parts that are full or not, that a mask leaves nothing of, and rows that it leaves nothing of."""
+    args = given(6, 10)
+    args[0][1], args[0][2, :7], args[0][3, 3:] = -np.inf, -np.inf, -np.inf
+    s = make(TEXTS[name], args)
+    s.compute_inline("W")
+    s.in_parts("A", "S", "U", size=size)
+    with np.errstate(invalid="ignore"):
+        for got, want in zip(run(s, args), evaluate(parse_programs(TEXTS[name])["f"], args)):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 FACTORS = {
     "divided first": "W(m,n) / S(m) * V(n,e)",
     "on the left, with a constant": "S(m) * 2.0 * (W(m,n) * V(n,e))",

@@ -23,7 +23,8 @@ from weft.auto.gpu.contraction_digits import BLOCK
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.launch_time import LaunchWork, launch_time
 from weft.auto.gpu.online_chain import Chain, find_pair, make_pair
-from weft.auto.gpu.online_products import ROWS, STAGES, OnePass, OnlinePlan, why_not
+from weft.auto.gpu.online_plan import ROWS, STAGES, OnlinePlan, why_not
+from weft.auto.gpu.online_products import OnePass
 from weft.auto.stages import Stage, buffer_bytes
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError

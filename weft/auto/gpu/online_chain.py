@@ -7,6 +7,7 @@ the product with another 16-bit matrix; and a formula of those.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from weft.auto.gpu.draft import GpuDraft
@@ -28,8 +29,9 @@ FEW_ROWS = 32
 class Chain:
     """Blocks by what they compute: ``scores`` of queries and keys, the ``formula`` of each, their ``extremum``, its
     ``weight``, the ``totals`` of weights, the weighted ``sums`` of values, and what is made of them in the end
-    (``result``). ``rows``, ``keys`` and ``columns`` are dimensions of scores (the last: of sums), which go along with
-    the iterators ``of_scores``. Of two products with but a formula between them, that is the weight (`make_pair`)."""
+    (``result``, and of each row ``row_results``). ``rows``, ``keys`` and ``columns`` are dimensions of weights (the
+    last: of sums). Scores, whose iterators are ``of_scores``, have one less where keys are in parts of ``part``. Of two
+    products with but a formula between them, that is the weight (`make_pair`)."""
 
     scores: str
     formula: str
@@ -45,6 +47,16 @@ class Chain:
     keys: int
     columns: int
     of_scores: tuple[str, ...]
+    row_results: tuple[str, ...] = ()
+    part: int | None = None
+
+    @property
+    def row_iterator(self) -> str:
+        return self.of_scores[self.rows - (self.part is not None)]
+
+    @property
+    def key_iterator(self) -> str:
+        return self.of_scores[self.keys - (self.part is not None)]
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -107,8 +119,9 @@ def _is_product(s: Stage) -> bool:
     return s.op == "+" and len(s.reductions) == 1 and len(s.distinct_reads) == len(_narrow_reads(s)) == 2
 
 
-def make_chain(draft: GpuDraft, name: str) -> Chain:
-    """The chain around extremum ``name``, with one stage each for the formula of scores and for weights."""
+def make_chain(draft: GpuDraft, name: str, parts: Callable[[Chain], int | None]) -> Chain:
+    """The chain around extremum ``name``, with one stage each for the formula of scores and for weights; in parts of as
+    many keys as ``parts`` says."""
     found = find_matrices(draft, draft.stage(name))
     if found is None:
         raise ScheduleError(f"`{name}` is no extremum between two products")
@@ -127,11 +140,29 @@ def make_chain(draft: GpuDraft, name: str) -> Chain:
     draft.attempt(draft.s.clear_masks, name)
     draft.attempt(draft.s.unscale, name)
     chain = _read(draft, scores, name, totals, products[0])
+    part = parts(chain)
+    if part is not None:
+        return _in_parts(draft, chain, part)
     order = [_iterator(draft, chain.extremum, chain.scores, d) for d in range(_rank(draft, scores))]
     formula = scores if _is_plain(draft.stage(name)) else _part(draft, name, order)
     order = [_iterator(draft, totals[0], formula, d) for d in range(_rank(draft, scores))]
     weight = _part(draft, totals[0], order)
     return replace(chain, formula=formula, weight=weight)
+
+
+def _in_parts(draft: GpuDraft, c: Chain, size: int) -> Chain:
+    """The chain of each part of so many keys; what all parts give is found after it."""
+    rank = _rank(draft, c.scores)
+    if c.keys != rank - 1 or iterators(draft, c.extremum, c.scores)[:-1] != iterators(draft, c.extremum, c.extremum):
+        raise ScheduleError(f"keys are not the last dimension of `{c.scores}`, or `{c.extremum}` has others in between")
+    made = [str(b) for b in draft.s.in_parts(c.extremum, *c.totals, c.sums, size=size)]
+    value, (extremum, *totals, sums), (*row_results, result) = made[0], made[1::2], made[2::2]
+    order = [_iterator(draft, totals[0], value, d) for d in range(rank + 1)]
+    weight = _part(draft, totals[0], order)
+    values = _values(draft, draft.stage(sums), weight)
+    return replace(c, formula=value, extremum=extremum, weight=weight, totals=tuple(totals), sums=sums, result=result,
+                   values=values[0], rows=c.rows + 1, keys=c.keys + 1, columns=c.columns + 1,
+                   row_results=tuple(row_results), part=size)  # fmt: skip
 
 
 def _is_plain(extremum: Stage) -> bool:

@@ -15,15 +15,11 @@ A thread has two rows in part, as instructions of warp groups spread them; the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
-
 from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, split_names
 from weft.auto.gpu.contraction_operands import cooperate
 from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.online_chain import (
-    FEW_ROWS,
     INSTRUCTIONS,
     Chain,
     find_matrices,
@@ -33,88 +29,25 @@ from weft.auto.gpu.online_chain import (
     make_chain,
     split_groups,
 )
-from weft.auto.stages import Stage
+from weft.auto.gpu.online_plan import OnlinePlan, counts_of, online_plans, part_size
 from weft.auto.strategy import Strategy
-from weft.ir.buffer import Buffer
+from weft.ir.affine import linear_form
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Load, Var
+from weft.ir.expr import Expr, Load, Var
 from weft.ir.visit import free_vars
 from weft.schedules.find import find_buffer, find_loop
 from weft.schedules.layouts import LETTERS
-from weft.target.cuda.rates import RESERVED_SHARED
 
-#: Rows of a block: two warp groups.
-ROWS = 2 * GROUP_ROWS
-#: Keys of a tile, most first; tiles of keys and values under way, the most and the least.
-KEYS, STAGES = (128, 64), (3, 2)
-#: Words of a thread for scores of a tile, weights as operands, and sums: of 240 so many are for addresses and the like.
-MOST_WORDS = 184
 #: Steps of the depth of an instruction.
 STEP = 16
 
 
-@dataclass(frozen=True, slots=True)
-class OnlinePlan:
-    """``rows`` of a block, ``keys`` of a tile, of which ``stages`` are in shared memory."""
-
-    rows: int
-    keys: int
-    stages: int
-
-    @property
-    def way(self) -> str:
-        return f"two products in one pass, {self.keys} keys at a time"
-
-    def __str__(self) -> str:
-        return f"{self.rows} rows, {self.keys} keys at a time, {self.stages} tiles of them"
-
-
-def online_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
-    """As many tiles of keys as there are registers and shared memory for, large ones first."""
-    found = find_matrices(draft, stage) if draft.machine.has("wgmma") else None
-    if found is None:
-        return []
-    product, values = found
-    depth, width = _size(product.distinct_reads[0].buffer), _size(values)
-    plans = (OnlinePlan(ROWS, keys, stages) for keys in KEYS for stages in STAGES)
-    count = stage.reductions[0].count
-    problems = {plan: why_not(draft, depth, width, count, plan) for plan in plans}
-    fit = [plan for plan, why in problems.items() if why is None]
-    if not fit:
-        draft.decide("fallback", stage.name, "not in one pass with products", [*problems.values()][-1] or "")
-    return [next(plan for plan in fit if plan.keys == keys) for keys in dict.fromkeys(plan.keys for plan in fit)]
-
-
-def why_not(draft: GpuDraft, depth: int, width: int, count: int, plan: OnlinePlan) -> str | None:
-    if plan.keys > KEYS[-1] and count <= plan.keys:
-        return f"{count} keys are one tile, beside which nothing runs"
-    words = plan.keys // 2 + plan.keys // 4 + width // 2
-    if words > MOST_WORDS or max(depth, width) > 4 * BLOCK:
-        return f"rows of {depth} and {width} elements leave no registers for scores"
-    if _shared_bytes(depth, width, count, plan) + RESERVED_SHARED > draft.machine.shared_per_block:
-        return f"{plan.stages} tiles of {plan.keys} keys and values do not fit shared memory"
-    return None
-
-
 def apply_online(draft: GpuDraft, name: str, plan: OnlinePlan) -> None:
-    chain = make_chain(draft, name)
-    _check_size(draft, chain, plan)
+    chain = make_chain(draft, name, lambda c: part_size(draft, c, plan))
     OnePass(draft, chain, plan).make()
     draft.decide("fusion", chain.sums, f"in one pass with `{chain.scores}` and `{chain.extremum}`",
                  "sums are rescaled where the extremum grows; scores never leave registers")  # fmt: skip
     draft.decide("tiling", chain.sums, str(plan), f"{plan.rows // GROUP_ROWS} warp groups")
-
-
-def _check_size(draft: GpuDraft, chain: Chain, plan: OnlinePlan) -> None:
-    """A tile of keys that is never full would have all storage of the pass in shared memory, and no room for it."""
-    rows, keys = _counts(draft, chain)
-    if rows < 2 or keys < plan.keys:
-        raise ScheduleError(f"{rows} rows and {keys} keys are too few for tiles")
-    others = prod(i.count for i in draft.stage(chain.scores).spatial) // (rows * keys)
-    if rows < FEW_ROWS and 2 * others < draft.machine.sms:
-        raise ScheduleError(
-            f"{rows} rows of {others} batches are too few blocks for {draft.machine.sms} multiprocessors"
-        )
 
 
 def _words(dimension: int, count: int, tile: int) -> list[str]:
@@ -123,29 +56,12 @@ def _words(dimension: int, count: int, tile: int) -> list[str]:
     return [letter] if count >= tile else [f"{letter}/{tile}", f"{letter}%{tile}"]
 
 
-def _counts(draft: GpuDraft, chain: Chain) -> tuple[int, int]:
-    stage, own = draft.stage(chain.scores), chain.of_scores
-    rows, keys = (stage.by_name[own[d]].count for d in (chain.rows, chain.keys))
-    return rows, keys
-
-
-def _size(buffer: Buffer) -> int:
-    """Elements of a row, in whole blocks."""
-    return -(-int(buffer.shape[-1].value) // BLOCK) * BLOCK  # type: ignore[attr-defined]
-
-
-def _shared_bytes(depth: int, width: int, count: int, plan: OnlinePlan) -> int:
-    """Of queries, keys and values, of weights where there is but one tile; the rest is for reductions and the like."""
-    weights = plan.rows * plan.keys if count <= plan.keys else 0
-    return 2 * (plan.rows * depth + plan.stages * plan.keys * (depth + width) + weights) + 2048
-
-
 class OnePass:
     """The nest under way."""
 
     def __init__(self, draft: GpuDraft, chain: Chain, plan: OnlinePlan) -> None:
         self.draft, self.s, self.c, self.plan = draft, draft.s, chain, plan
-        self.counts, self.across = _counts(draft, chain), iterators(draft, chain.sums, chain.sums)[chain.columns]
+        self.counts, self.across = counts_of(draft, chain), iterators(draft, chain.sums, chain.sums)[chain.columns]
         self.width = draft.stage(chain.sums).by_name[self.across].count
         self.outer: tuple[str, ...] = ()
         self.key = ""
@@ -153,8 +69,7 @@ class OnePass:
         self.of_rows, self.rescaled = list[str](), list[str]()
         self.finished_rows, self.finished = list[str](), list[str]()
         # The iterators of products that go through rows, or keys, of a tile of each matrix.
-        own = chain.of_scores
-        self.tiled = {chain.queries: own[chain.rows], chain.keyed: own[chain.keys],
+        self.tiled = {chain.queries: chain.row_iterator, chain.keyed: chain.key_iterator,
                       chain.values: draft.stage(chain.sums).reductions[0].name}  # fmt: skip
         # The dimension of sums that rows are in.
         row = loops_of(draft, chain.sums, chain.weight)[chain.rows]
@@ -172,9 +87,9 @@ class OnePass:
     def join(self) -> None:
         """The loops of all blocks over batches and tiles as one, and in it one pass over the keys."""
         c, s = self.c, self.s
-        heads = {name: self.tile(name) for name in (*c.formulas, *c.blocks, c.result)}
+        heads = {name: self.tile(name) for name in (*c.formulas, *c.blocks, *c.row_results, c.result)}
         outer = heads[c.scores][:-1]
-        for name in (*c.formulas[1:], *c.blocks, c.result):
+        for name in (*c.formulas[1:], *c.blocks, *c.row_results, c.result):
             for own, other in zip(outer, heads[name]):
                 s.fuse_loops(own, other)
             if name in (*c.formulas[1:], c.extremum):
@@ -194,26 +109,30 @@ class OnePass:
     def tile(self, name: str) -> tuple[str, ...]:
         """Loops over batches, tiles of rows and, for what goes through keys, tiles of these, before all others."""
         c, s, draft = self.c, self.s, self.draft
-        is_result = name == c.result
-        read = (
-            c.scores if name == c.scores else c.formula if name in (c.formula, *c.per_row[:1], c.weight) else c.weight
-        )
-        loops = loops_of(draft, name, c.sums if is_result else read)
-        all_loops = [str(x) for x in s.loops(name)]
-        if is_result:
-            row = loops[self.row]
-            batch = [x for d, x in enumerate(loops) if d not in (self.row, c.columns)]
-            keys: tuple[str, ...] = ()
+        of_rows = dict(zip(c.row_results, (c.extremum, *c.totals)))
+        read = of_rows.get(name, c.sums if name == c.result else c.weight)
+        read = c.scores if name == c.scores else c.formula if name in (c.formula, *c.per_row[:1], c.weight) else read
+        loops = loops_of(draft, name, read)
+        all_loops, parts = [str(x) for x in s.loops(name)], list[str]()
+        keys: tuple[str, ...] = ()
+        if name in (c.result, *of_rows):
+            place = self.row if name == c.result else c.rows - (c.keys < c.rows)
+            row, last_dimension = loops[place], c.columns if name == c.result else None
+            batch = [x for d, x in enumerate(loops) if d not in (place, last_dimension)]
         else:
-            row = loops[c.rows]
-            batch = [x for d, x in enumerate(loops) if d not in (c.rows, c.keys)]
-            keys = split_names(s, loops[c.keys], self.plan.keys)
+            shift = name == c.scores and c.part is not None
+            row, key = loops[c.rows - shift], loops[c.keys - shift]
+            batch = [x for d, x in enumerate(loops) if d not in (c.rows - shift, c.keys - shift)]
+            if shift:
+                part, key = split_names(s, key, c.part or 1)
+                parts = [part]
+            keys = split_names(s, key, self.plan.keys)
         tiles, inner = split_names(s, row, self.plan.rows)
         rest = [x for x in all_loops if x not in (*loops, *batch)]
-        columns = [loops[c.columns]] if is_result else rest
-        columns, last = ([*keys[1:], *columns], []) if name == c.scores else (columns, keys[1:])
-        s.reorder(*batch, tiles, *keys[:1], inner, *columns, *last)
-        return (*batch, tiles, *keys[:1])
+        columns = [loops[c.columns]] if name == c.result else rest
+        columns, last = ([*keys[1:], *columns], []) if name == c.scores else (columns, list(keys[1:]))
+        s.reorder(*parts, *batch, tiles, *keys[:1], inner, *columns, *last)
+        return (*parts, *batch, tiles, *keys[:1])
 
     # Storage
 
@@ -249,6 +168,8 @@ class OnePass:
             return
         tile = {c.rows: plan.rows, c.keys: plan.keys}
         folded = {self._buffer(name): tile for name in (*c.formulas, c.weight)}
+        if c.part is not None:
+            folded[self._buffer(c.scores)] = {d - 1: size for d, size in tile.items()}
         folded[self._buffer(c.sums)] = {self.row: plan.rows, c.columns: -(-width // BLOCK) * BLOCK}
         if self.is_uneven:
             per_row = [self._buffer(name) for name in (*c.per_row, *self.of_rows[:3])]
@@ -298,6 +219,8 @@ class OnePass:
         for name in self.of_rows:
             self._spread_rows(name)
         for name in (*(f"{n}_init" for n in c.per_row), *self.finished_rows):
+            self._spread_rows(name, in_keys=False)
+        for name in c.row_results:
             self._spread_rows(name, in_keys=False)
         for name in (f"{c.scores}_init", *c.formulas[1:], c.weight, *self.rescaled):
             self._spread_tile(name)
@@ -371,7 +294,7 @@ class OnePass:
         c, rank = self.c, access.buffer.rank
         own = loads_of(self.draft.stage(reader), access.buffer)
         tiled = self.tiled[access]
-        deep = [d for d, i in enumerate(own.indices[:-1]) if i == Var(tiled)]
+        deep = [d for d, i in enumerate(own.indices[:-1]) if self._is_counted(i, tiled)]
         if own.indices[-1] == Var(tiled):  # its rows are along the sums: all of them are in a tile
             deep = [d for d, i in enumerate(own.indices[:-1]) if i == Var(self.across)]
         if len(deep) != 1:
@@ -386,6 +309,14 @@ class OnePass:
         order = " ".join([*others, f"{along}/{BLOCK}", *rows, f"{along}%{BLOCK}"])
         load, storage = self.s.pack(access.buffer.name, order, at=at, scope="shared", pad=True, readers=[reader])
         return str(load), str(storage)
+
+    def _is_counted(self, subscript: Expr, iterator: str) -> bool:
+        """Whether it is ``iterator``, in the part where there are several."""
+        if subscript == Var(iterator):
+            return True
+        form = linear_form(subscript)
+        in_part = len(form.terms) == 2 and form.constant == 0 and form.terms.pop(Var(iterator), 0) == 1
+        return in_part and [*form.terms.values()] == [self.c.part]
 
     def _run_beyond(self) -> None:
         """Tiles that are not full are computed as if they were."""
