@@ -45,9 +45,30 @@ STEP = 16
 def apply_online(draft: GpuDraft, name: str, plan: OnlinePlan) -> None:
     chain = make_chain(draft, name, lambda c: part_size(draft, c, plan))
     OnePass(draft, chain, plan).make()
+    if chain.part is not None:
+        draft.attempt(_bring_together, draft, name, chain)
     draft.decide("fusion", chain.sums, f"in one pass with `{chain.scores}` and `{chain.extremum}`",
                  "sums are rescaled where the extremum grows; scores never leave registers")  # fmt: skip
     draft.decide("tiling", chain.sums, str(plan), f"{plan.rows // GROUP_ROWS} warp groups")
+
+
+def _bring_together(draft: GpuDraft, extremum: str, chain: Chain) -> None:
+    """What all parts give, in one launch: a thread has a column of a row, and finds what goes with the row itself."""
+    s, users = draft.s, draft.stages.consumers
+    (*totals, sums) = (users(draft.stage(part))[0].name for part in (*chain.row_results[1:], chain.result))
+    result, *others = (r.name for r in users(draft.stage(sums)))
+    if others:
+        raise ScheduleError(f"more is made of `{sums}` than `{result}`")
+    *outer, column, _ = (str(x) for x in s.loops(sums))
+    s.reverse_compute_at(result, column)
+    for name in (*reversed(totals), extremum):
+        s.compute_at(name, column)
+    s.store_at(draft.stage(sums).write.buffer.name, column)
+    for loop in outer:
+        s.bind(loop, "block")
+    s.bind(column, "thread")
+    draft.decide("fusion", result, f"computed together with what all parts of `{sums}` give", "parts are few")
+    draft.scheduled |= {extremum, *totals, sums, result}
 
 
 def _words(dimension: int, count: int, tile: int) -> list[str]:
