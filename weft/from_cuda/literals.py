@@ -21,7 +21,7 @@ from weft.from_cuda.types import (
     has_union,
     parse_type,
 )
-from weft.from_cuda.unit import Node
+from weft.from_cuda.unit import Node, enumerators
 from weft.from_cuda.values import (
     ZERO,
     Address,
@@ -134,15 +134,7 @@ def _enumerator(c: Context, n: Node, key: str) -> Number:
     scalar = type if isinstance(type, Scalar) else INT
     if node is None or node.parent is None:
         c.refuse(n, "an enumerator that is not declared here")
-    value = -1
-    for e in node.parent.inner:
-        if e.kind != "EnumConstantDecl":
-            continue
-        given = next((i.raw["value"] for i in e.walk() if "value" in i.raw), None)
-        value = int(given) if given is not None else value + 1
-        if e is node:
-            break
-    return ar.constant(scalar, value)
+    return ar.constant(scalar, enumerators(node.parent)[node.name])
 
 
 def _member(c: Context, n: Node) -> Place:

@@ -174,7 +174,13 @@ class Unit:
             self._read_header(f'"name": "{base}",\n      "tagUsed"')
             if name not in self.records and "<" in name:
                 self._read_header(f'"name": "{base}"')
+        if name not in self.records and "<" in name:  # arguments that clang calls by the names of enumerators
+            name = re.sub(r"(?:\w+::)*(\w+)", lambda m: str(self._enumerators.get(m.group(1), m.group())), name)
         return None if name in self.ambiguous else self.records.get(name)
+
+    @cached_property
+    def _enumerators(self) -> dict[str, int]:
+        return {name: value for e in self.enums.values() for name, value in enumerators(e).items()}
 
     def alias(self, name: str) -> Node | None:
         """The typedef of this name."""
@@ -316,6 +322,18 @@ def _record_name(n: Node) -> str:
         while given and _is_default(parameters[len(given) - 1], given[-1], named):
             given.pop()
     return f"{n.name}<{', '.join(given)}>"
+
+
+def enumerators(enum: Node) -> dict[str, int]:
+    """The values of an enumeration by their names."""
+    found: dict[str, int] = {}
+    value = -1
+    for e in enum.inner:
+        if e.kind == "EnumConstantDecl":
+            given = next((i.raw["value"] for i in e.walk() if "value" in i.raw), None)
+            value = int(given) if given is not None else value + 1
+            found[e.name] = value
+    return found
 
 
 def _is_default(parameter: Node, argument: str, named: Mapping[str, str]) -> bool:

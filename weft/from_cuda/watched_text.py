@@ -20,7 +20,7 @@ _POINTER = rf"(?P<pointer>%[\w.]+|{_NAME}|(?:getelementptr|bitcast)\b.*\))"
 _TAIL = r'(?P<tail>(?: syncscope\("[^"]*"\))?(?: \w+)?, align (?P<align>\d+).*)$'
 _LOAD = re.compile(rf"^(?P<head>  %[\w.]+ = load (?P<mode>(?:atomic |volatile )*)(?P<type>.+?), ptr ){_POINTER}{_TAIL}")
 _STORE = re.compile(
-    rf"^(?P<head>  store (?P<mode>(?:atomic |volatile )*)(?P<value>(?P<type>\S+|<[^>]*>|\[.*?\]|\{{.*?\}}) .+), ptr )"
+    rf"^(?P<head>  store (?P<mode>(?:atomic |volatile )*)(?P<value>(?P<type>\S+|<[^>]*>|\[.*?\]|\{{.*?\}}) .+?), ptr )"
     rf"{_POINTER}{_TAIL}"
 )
 _EXCHANGE = re.compile(

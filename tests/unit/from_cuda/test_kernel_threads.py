@@ -109,18 +109,18 @@ def test_recursion_virtual_functions_pointers_and_printf_run(capfd: pytest.Captu
 
 SEEN = """
 #include <cstdio>
-__global__ void k(int *y, int n) {
+template <class T> __global__ void k(T *y, int n) {
   __shared__ bool found;
-  __shared__ int where;
+  __shared__ T where[4];
   int t = threadIdx.x, step;
   if (n < 0) printf("thread by thread\\n");
   found = false;
   for (step = 0; step < 4 && !found; ++step) {
     __syncthreads();
-    if (t == 5 && step == n) found = true, where = t;
+    if (t == 5 && step == n) found = true, where[1] = t;
     __syncthreads();
   }
-  y[t] = 10 * step + where;
+  y[t] = 10 * step + where[1];
 }
 """
 
@@ -128,5 +128,7 @@ __global__ void k(int *y, int n) {
 def test_threads_see_what_others_put_into_shared_variables() -> None:
     """Variables that one function uses became that function's own."""
     y = np.zeros(32, np.int32)
-    weft.cuda.kernel(SEEN, "k")((1,), (32,), (y, 2))
+    k = weft.cuda.kernel(SEEN, "k<int>")
+    k((1,), (32,), (y, 2))
     assert y.tolist() == [35] * 32
+    assert "nothing" in str(k.check((1,), (32,), (y, 2)))

@@ -122,11 +122,12 @@ case(
     struct Derived : Base { char c; __device__ Derived(int a) : Base(a), c(2) {} };
     struct Plain { int a; char b; };
     struct Further : Plain { char c; };
-    template <class T, int N = 2 * 2, class U = T> struct Default { T a; U b[N]; };
+    enum Mode { first = 3, second };
+    template <class T, Mode M, int N = 2 * 2, class U = T> struct Default { T a; U b[N]; };
     __global__ void k(int *x, int *y, int *sizes) {
       int t = threadIdx.x;
       Derived d(t);
-      Default<int> e;
+      Default<int, second> e;
       e.a = t, e.b[3] = 10;
       x[t] = d.a * e.b[3] + d.b;
       y[t] = e.a * 10 + d.c;
