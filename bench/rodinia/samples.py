@@ -75,8 +75,10 @@ def run(sample: Sample, options: BuildOptions, seconds: float) -> tuple[str, int
     lines = text.strip().splitlines() or [""]
     if code == WAIVED:
         raise Failed(f"gives up: {lines[-1][:120]}")
-    told = next((line for line in lines if _FAILURE.search(line)), lines[-1])
-    if code != 0 or _FAILURE.search(told):
+    # One sample shows an assertion that fails, and checks that it does.
+    wrong = next((line for line in lines if _FAILURE.search(line) and "assert" not in line.lower()), "")
+    told = wrong or lines[-1]
+    if code != 0 or wrong:
         raise Failed(f"exit code {code}: {told.strip()[:120]}")
     return text, len(refused)
 
