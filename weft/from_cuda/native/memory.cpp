@@ -110,7 +110,7 @@ cudaError_t allocate(void **to, size_t bytes, cudaMemoryType type) {
   if (bytes > (size_t)1 << 46) return weft_fail(cudaErrorMemoryAllocation);
   if (weft_watching) at = weft_watch_place(bytes, type);
   else if (guard && type != cudaMemoryTypeHost) at = guarded(bytes, &one);
-  else if (type != cudaMemoryTypeHost && bytes >= (size_t)512 << 10) at = in_large_pages(bytes, &one);
+  else if (type != cudaMemoryTypeHost && bytes >= (size_t)1 << 20) at = in_large_pages(bytes, &one);
   else if (posix_memalign(&at, 256, bytes)) at = nullptr;
   one.at = (char *)at;
   if (!at || !remember(one)) return weft_fail(cudaErrorMemoryAllocation);

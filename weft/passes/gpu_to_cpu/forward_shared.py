@@ -64,7 +64,7 @@ def _without_edges(body: Stmt, blocks: frozenset[str]) -> Stmt:
     if not edges or count_nodes(body) > LONGEST_BLOCK:
         return whole
     never = Const(False, dt.bool_)
-    middle = _forward(simplify(rewrite(body, lambda n: never if n in edges else None)))
+    middle = _forward(simplify(rewrite(body, lambda n: never if isinstance(n, Compare) and n in edges else None)))
     if len(_arrays(middle)) >= len(_arrays(whole)):
         return whole
     inside = sorted((Compare("!=", e.left, e.right) for e in edges), key=str)
