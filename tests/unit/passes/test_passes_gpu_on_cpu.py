@@ -152,7 +152,7 @@ def test_arms_that_differ_stay(other: str) -> None:
         ("B[t] = 0_i32 for i in 0:4 { B[t] = B[t] + A[i] }", True),
         ("if t < n { B[t] = 0_i32 B[t] = B[t] + 1_i32 }", True),
         ("B[t] = B[t] + A[t]", True),  # a race: in step, each adds to what was there before
-        ("let x: int32 = B[t] while x > 0_i32 { x = x - 3_i32 } C[t] = x", True),
+        ("let x: int32 = A[t] while x > 3_i32 { x = x // 2_i32 } C[t] = x", True),
         ("B[t] = int32(y)", False),  # threads differ
         ("atomic B[t] += 1_i32", False),  # eight times one more
     ],
