@@ -262,7 +262,8 @@ struct __attribute__((packed)) Packed { char a; int b; };
 struct Holder { Numbers numbers; float x; };
 struct Shape { float x; __device__ virtual float area() { return x; } };
 __device__ float wrong(float x) { return no_such_function(x); }
-__global__ void good(float *y) { y[threadIdx.x] = 1; }
+template <class T> __device__ T one() { return 1; }
+__global__ void good(float *y) { y[threadIdx.x] = one<float>(); }
 __global__ void calls(float *y) { y[threadIdx.x] = wrong(2); }
 __global__ void bits(const Bits *p, float *y) { y[threadIdx.x] = p->b; }
 __global__ void packed(const Packed *p, float *y) { y[threadIdx.x] = p->b; }
@@ -284,7 +285,8 @@ def test_what_clang_could_not_read_or_lies_otherwise_is_refused_where_it_is_used
     from weft.from_cuda.translate import translate
     from weft.from_cuda.unit import find_kernel, read_unit
 
-    unit = read_unit(SPOILED, host_too=False)
+    host = f"void host() {{{'missing();' * 300}}}"  # clang goes on, however many errors there are
+    unit = read_unit(SPOILED + host, host_too=False)
     translate(unit, find_kernel(unit, "good"), Launch())
     with pytest.raises(weft.Error, match=why):
         translate(unit, find_kernel(unit, kernel), Launch())

@@ -348,6 +348,7 @@ WEFT_SMALL_CONVERSIONS(__nv_bfloat16, bfloat16)
 typedef __nv_bfloat162 nv_bfloat162;
 
 #include "weft_ptx.h"
+#include "device/cmath"
 
 // ---- what clang asks for at a launch
 extern "C" int cudaConfigureCall(dim3, dim3, size_t = 0, void * = 0);
