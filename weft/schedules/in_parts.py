@@ -8,8 +8,9 @@
                                                   S = sum over p of S_p[p] * exp(M_p[p] - M)
 
 Parts do not wait for one another: they can be blocks of a GPU, or threads, and each can be in one pass (`online`). What
-is summed must depend on the extremum by a factor (`exponents`), as there. Parts are brought together in order. A part
-of which a mask leaves nothing adds nothing; where that is so of all, the result is what it was in one part.
+is summed must depend on the extremum by a factor (`exponents`), as there. Parts are brought together in order: split
+softmax, as flash decoding does it. A part of which a mask leaves nothing adds nothing; where that is so of all, the
+result is what it was in one part.
 """
 
 from __future__ import annotations

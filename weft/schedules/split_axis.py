@@ -1,4 +1,5 @@
-"""``split_axis``: a dimension that a program walks as groups of equal size, as two: which group, and which of it.
+"""``split_axis``: a dimension that a program walks as groups of equal size, as two: which
+group, and which of it (dimension splitting).
 
 The heads of attention of which four share keys: ``Q[b, h, s, d]`` and ``K[b, h // 4, t, d]`` become
 ``Q[b, g, r, s, d]`` and ``K[b, g, t, d]``, in all blocks that walk along these heads and in all buffers that they touch

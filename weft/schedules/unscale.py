@@ -1,4 +1,4 @@
-"""``unscale``: an extremum, or a sum, of multiples as a multiple of the extremum, or of the sum.
+"""``unscale``: an extremum, or a sum, of multiples as a multiple of the extremum, or of the sum: factoring out.
 
 ::
 
