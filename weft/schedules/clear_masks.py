@@ -5,7 +5,7 @@
     M = max(M, t <= s ? x : -1e9)            M = max(M, t <= s ? x : -inf)
     M = max(M, x + (t <= s ? 0 : -1e30))     M = max(M, t <= s ? x : -inf)
 
-and the same in blocks that compare with the extremum: ``exp(-1e9 - M)`` is 0 as ``exp(-inf - M)`` is. Iterations of
+and the same in exponents of blocks that use the extremum: ``exp(-1e9 - M)`` is 0 as ``exp(-inf - M)`` is. Iterations of
 which such a mask leaves nothing can then be left out (`masks`). Each extremum must be of one element at least that is
 not masked; under fast numerics such elements are taken to be nowhere near `LEAST`.
 """
@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weft.ir.affine import linear_form
-from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, identity, idx
+from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Var, identity, idx
 from weft.ir.inequality import all_of, conjuncts, denied
 from weft.ir.interval import Interval
 from weft.ir.numerics import is_fast
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Kernel, Store
-from weft.ir.visit import Node, free_vars, mentions, rewrite, substitute
+from weft.ir.visit import Node, children, free_vars, mentions, rewrite, substitute, walk
 from weft.poly.leaves import update_of
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import blocks_inside, find_block
@@ -35,6 +35,8 @@ from weft.schedules.unscale import places_in
 
 #: Constants of masks are this or beyond; elements are taken to be less, by so much that differences are infinite.
 LEAST = 1e9
+#: Exponents have such a part of them at least: even of `LEAST` an exponential is then 0 or infinite, in all types.
+FLATTEST = 1e-5
 
 
 def check_clear_masks(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
@@ -53,6 +55,10 @@ def check_clear_masks(kernel: Kernel, block: str, *, numerics: Numerics) -> Verd
         return refuse(f"`{name}` is also used outside the program")
     if not _keeps_one(node, found[1]):
         return refuse(f"it is not proved that an element of each row of `{name}` is not masked")
+    for reader in _readers(kernel, node):
+        masked = {substitute(found[0], v) for v in places_in(reader, node)}
+        if not _is_in_exponents(reader.body, masked):
+            return refuse(f"block `{reader.name}` uses masked elements elsewhere than in exponents")
     return check_valid(clear_masks(kernel, block).kernel)
 
 
@@ -67,12 +73,40 @@ def clear_masks(kernel: Kernel, block: str) -> Rewrite:
     update = update_of(node.body)
     assert update is not None
     new = Select(all_of(tests), kept, identity(update[0], kept.dtype))
-    name = node.body.buffer.name
-    for other in blocks_inside(kernel):
-        if other is not node and name in mentions(other).loaded:
-            pairs = [(substitute(old, v), substitute(new, v)) for v in places_in(other, node)]
-            kernel = replace_stmt(kernel, other, _replaced(other, dict(pairs)))
+    for other in _readers(kernel, node):
+        pairs = [(substitute(old, v), substitute(new, v)) for v in places_in(other, node)]
+        kernel = replace_stmt(kernel, other, _replaced(other, dict(pairs)))
     return Rewrite(replace_stmt(kernel, node, _replaced(node, {old: new})))
+
+
+def _readers(kernel: Kernel, node: Block) -> list[Block]:
+    """The other blocks that use what ``node`` finds."""
+    assert isinstance(node.body, Store)
+    name = node.body.buffer.name
+    return [b for b in blocks_inside(kernel) if b is not node and name in mentions(b).loaded]
+
+
+def _is_in_exponents(n: Node, masked: set[Expr]) -> bool:
+    """Whether ``masked`` elements are only used where their being infinite changes nothing."""
+    if n in masked:
+        return False
+    if isinstance(n, Call) and n.name in ("exp", "exp2") and abs(_times(n.args[0], masked) or 0.0) >= FLATTEST:
+        return True
+    return all(_is_in_exponents(child, masked) for child in children(n))
+
+
+def _times(e: Expr, masked: set[Expr]) -> float | None:
+    """By which factor a masked element is part of a sum; None where it is not known to be, or several are."""
+    if e in masked:
+        return 1.0
+    if isinstance(e, Binary) and e.op in ("+", "-"):
+        sides = [_times(side, masked) for side in (e.left, e.right) if any(n in masked for n in walk(side))]
+        return sides[0] if len(sides) == 1 else None
+    if isinstance(e, Binary) and e.op == "*":
+        for value, factor in ((e.left, e.right), (e.right, e.left)):
+            if isinstance(factor, Const) and (times := _times(value, masked)) is not None:
+                return times * float(factor.value)
+    return None
 
 
 def _replaced(block: Block, values: dict[Expr, Expr]) -> Block:

@@ -85,6 +85,8 @@ class _Walk:
         kinds = (torch().Tensor, torch().nn.Parameter, torch().nn.Buffer)
         if any(type(t) not in kinds or t.layout != torch().strided for t in tensors):
             raise UnsupportedError("tensors of another kind")
+        if not all(isinstance(leaf, (torch().Tensor, *PLAIN)) for leaf in leaves):
+            raise UnsupportedError("an argument that the model may keep tensors in")
 
         def call(given: list[Functional]) -> tuple[Any, ...]:
             called = list(leaves)
