@@ -246,7 +246,7 @@ def _written_out(s: Schedule, quads: str, tiles: Tiles) -> tuple[tuple[str, ...]
 def _bind(draft: GpuDraft, nests: Sequence[Nest], kept: Kept) -> None:
     s = draft.s
     starts = [digits_of(draft, nest, start) for nest, start in zip(nests, kept.starts)]
-    for loop in nests[0].outer:
+    for loop in (x for x in nests[0].outer if x != nests[0].piece):
         s.bind(loop, "block")
     for nest, (threads, own) in zip(nests, starts):
         for loop in (*nest.threads, *threads):

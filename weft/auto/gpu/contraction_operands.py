@@ -7,32 +7,33 @@ from math import gcd
 from weft.auto.gpu.box_loops import box_layout, split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, plain_factors, split_names
 from weft.auto.gpu.contraction_product import Product, Side
-from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.contraction_tiles import GROUP, Tiles, streams_rows, tiles_together
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.schedules.find import find_buffer
 from weft.schedules.layouts import LETTERS
 
-#: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the
-#: cache.
-GROUP = 8
-
 
 def outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, ...], list[str], list[str], str, str]:
-    """Loops over blocks, through the rows and columns of a tile, over pieces of the depth, through one."""
+    """Loops over blocks, through the rows and columns of a tile, over pieces of the depth, through one.
+
+    Of a single piece there is none to be ahead of: then the last loop over blocks, through some tiles of rows, takes
+    its place (`streams_rows`).
+    """
     s = draft.s
     loops = [[p.stage.loop_of(i.name) for i in side.tiled] for side in p.sides]
     (*boxes, rows), down = split_loops(s, loops[0], p.rows.sizes_of(tiles.rows))
     columns, across = split_loops(s, loops[1], p.columns.sizes_of(tiles.columns))
-    piece, k = split_names(s, p.depth, tiles.depth)
+    streams = streams_rows(p, tiles, draft.machine)
+    piece, k = ("", p.depth) if streams else split_names(s, p.depth, tiles.depth)
     outer = (*p.batch, *boxes, rows, *columns)
-    count = -(-p.rows.tiled[-1].count // p.rows.sizes_of(tiles.rows)[-1])
-    together = next(n for n in range(min(GROUP, count), 0, -1) if count % n == 0)
+    count = p.rows.last_tiles_of(tiles.rows)
+    together = tiles_together(count, tiles.stages if streams else GROUP)
     if together == count:
         outer = (*p.batch, *boxes, *columns, rows)
     elif together > 1:
         groups, rows = split_names(s, rows, together)
         outer = (*p.batch, *boxes, groups, *columns, rows)
-    return outer, down, across, piece, k
+    return outer, down, across, outer[-1] if streams else piece, k
 
 
 def stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share: tuple[int, int]) -> tuple[str, str]:

@@ -85,6 +85,10 @@ class Side:
     def tiles_of(self, size: int) -> int:
         return prod(-(-i.count // n) for i, n in zip(self.tiled, self.sizes_of(size)))
 
+    def last_tiles_of(self, size: int) -> int:
+        """Tiles along the last iterator."""
+        return -(-self.tiled[-1].count // self.sizes_of(size)[-1])
+
     def step_of(self, dimension: int) -> int:
         """Elements of the operand from one row of the box to the next."""
         rows = self.access.rows or ()

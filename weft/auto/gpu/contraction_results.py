@@ -26,7 +26,8 @@ from weft.target.cuda.rates import RESERVED_SHARED
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """The loops of a product: ``outer`` over blocks, ``around`` and ``piece`` through the reduction, then the tile."""
+    """The loops of a product: ``outer`` over blocks, ``around`` and ``piece`` through the reduction, then the tile. Of
+    a depth that is a single piece, ``piece`` is the last of the outer ones."""
 
     outer: tuple[str, ...]
     around: tuple[str, ...]
@@ -37,7 +38,12 @@ class Nest:
     @property
     def around_piece(self) -> tuple[str, ...]:
         """Loops around what a piece does."""
-        return (*self.outer, *self.around, self.piece)
+        return self.outer if self.piece in self.outer else (*self.outer, *self.around, self.piece)
+
+    @property
+    def inside_tile(self) -> str:
+        """The first loop of what sums a tile up."""
+        return self.threads[0] if self.piece in self.outer else (*self.around, self.piece)[0]
 
 
 def is_narrow(reader: Stage) -> bool:
@@ -124,7 +130,7 @@ def _join_reader(
     s.reverse_compute_at(reader.name, at)
     for q in every:
         s.store_at(q.sums, at)
-    starts = tuple(str(s.decompose_reduction(q.name, at=(*nest.around, nest.piece)[0])) for q in every)
+    starts = tuple(str(s.decompose_reduction(q.name, at=nest.inside_tile)) for q in every)
     for q in every:
         fold_sums(draft, q, tiles, q.sums)
         _join_box(draft, q, q.sums)

@@ -23,6 +23,9 @@ GROUP_BYTES = 128
 ROWS = 16
 #: Columns from which on a product of few rows has wide tiles.
 MANY_COLUMNS = 2048
+#: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the
+#: cache.
+GROUP = 8
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 
@@ -225,6 +228,21 @@ def has_boxes(product: Product, tiles: Tiles) -> bool:
     other = product.columns if product.rows.box else product.rows
     fits = tiles.depth <= product.deep and other.count >= (tiles.columns if product.rows.box else tiles.rows)
     return tiles.warps and fits and with_box(product, tiles.rows, tiles.columns) is not None
+
+
+def tiles_together(count: int, wanted: int = GROUP) -> int:
+    """How many of so many tiles of rows follow one another for a tile of columns: up to a group of them, ``wanted`` or
+    as few more as come out even."""
+    even = [n for n in range(1, min(GROUP, count) + 1) if count % n == 0]
+    return next((n for n in even if n >= wanted), even[-1])
+
+
+def streams_rows(product: Product, tiles: Tiles, machine: GpuMachine) -> bool:
+    """Whether a block goes through some tiles of rows, whose operands the copy engine fetches ahead: the depth is a
+    single piece, and fetching ahead would be of no use within a tile."""
+    single = tiles.grouped and tiles.twins == 1 and product.deep == tiles.depth and not product.around
+    several = tiles_together(product.rows.last_tiles_of(tiles.rows)) > 1
+    return single and several and not product.is_boxed and product.why_not_fetched(machine) is None
 
 
 def count_blocks(product: Product, tiles: Tiles) -> int:

@@ -12,7 +12,7 @@ from math import ceil
 
 from weft.auto.gpu.contraction_digits import GROUP_ROWS, VECTOR
 from weft.auto.gpu.contraction_product import Product
-from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks
+from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks, streams_rows
 from weft.auto.gpu.draft import WIDEST
 from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, launch_time
 from weft.auto.stages import buffer_bytes
@@ -55,8 +55,9 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     product = plan.of(product)
     size = product.rows.access.buffer.dtype.itemsize
     pieces = product.steps // product.deep * ceil(product.deep / (plan.parts * tiles.depth))
-    # A single piece is not fetched: there is none to be ahead of.
-    fetched = tiles.grouped and pieces > 1 and (plan.moved or product.why_not_fetched(machine) is None)
+    # A single piece is not fetched, unless of several tiles: there is none to be ahead of.
+    several = pieces > 1 or (plan.parts == 1 and streams_rows(product, tiles, machine))
+    fetched = tiles.grouped and several and (plan.moved or product.why_not_fetched(machine) is None)
     piece = _piece(tiles, rates, size, 0.0 if fetched else _copies(product, tiles), fetched)
     blocks = count_blocks(product, tiles) * plan.parts
     copied = (tiles.rows + tiles.all_columns) * tiles.depth * size

@@ -1,0 +1,52 @@
+"""Products whose depth is a single piece: tiles of rows are fetched ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+import weft.auto.gpu.contraction as contraction
+from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.scheduler import auto_schedule_gpu
+from weft.operators.schedule import OperatorSchedule
+from weft.target.cuda.lower import emit_kernel
+from weft.target.cuda.machine import gpu_for_arch
+
+H200 = gpu_for_arch("sm_90")
+GROUPED = Tiles(64, 64, 64, 16, 64, 3, warps=True, grouped=True)
+RESIDUAL = """def f(bfloat16(M,K) X, bfloat16(N,K) V, bfloat16(M,N) R) -> (bfloat16 O) {
+    S(m,n) +=! X(m,k) * V(n,k)
+    O(m,n) = max(S(m,n) + R(m,n), 0)
+}"""
+BATCHED = """def f(bfloat16(B,M,K) X, bfloat16(B,K,N) V) -> (bfloat16 O) {
+    S(b,m,n) +=! X(b,m,k) * V(b,k,n)
+    O(b,m,n) = S(b,m,n)
+}"""
+CASES = {
+    "even": (RESIDUAL, {"X": (384, 64), "V": (64, 64), "R": (384, 64)}),
+    "uneven": (RESIDUAL, {"X": (370, 64), "V": (72, 64), "R": (370, 72)}),
+    "batched": (BATCHED, {"X": (3, 128, 64), "V": (3, 64, 128)}),
+}
+
+
+def scheduled(case: str, monkeypatch: pytest.MonkeyPatch) -> tuple[OperatorSchedule, str, list[np.ndarray]]:
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [GROUPED])
+    text, shapes = CASES[case]
+    s = weft.schedule(weft.define(text), numerics="fast", **shapes)
+    auto_schedule_gpu(s, H200)
+    rng = np.random.default_rng(0)
+    args = [rng.integers(-2, 3, shape).astype(weft.numpy_dtype("bfloat16")) for shape in shapes.values()]
+    return s, text, args
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tiles_of_rows_are_fetched_ahead(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ring of a loop through tiles, which the engine is ahead in; blocks of threads go through it as it stands."""
+    s, text, args = scheduled(case, monkeypatch)
+    wanted = weft.define(text)(*args).astype(np.float32)
+    np.testing.assert_array_equal(s.build()(*args).astype(np.float32), wanted)  # the grid, as it runs on the CPU
+    source = emit_kernel(s.kernel, H200, fast=True, aligned={b.name: 16 for b in s.kernel.buffers})
+    assert "bulk_copy" in source
+    turns = 2 if case == "batched" else 3  # no more than there are tiles
+    assert f"start_turns<{turns}, 4>" in source
