@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from weft.from_cuda.device_text import rename
+from weft.from_cuda.device_text import rename, type_after
 
 
 def share_variables(text: str, variables: Mapping[str, str]) -> str:
@@ -19,12 +19,14 @@ def share_variables(text: str, variables: Mapping[str, str]) -> str:
         if re.search(rf"^@{re.escape(name)} = external ", text, flags=re.MULTILINE):
             names[f"@{name}"] = symbol
             continue
-        shadow = re.compile(rf"^@{re.escape(name)} = internal (?:[\w.]+ )*(?:global|constant) (.*)$", re.MULTILINE)
-        found = shadow.search(text)
-        if found is None or found.group(1).startswith("%struct.texture"):
+        shadow = rf"^@{re.escape(name)} = internal (?:[\w.]+ )*(?:global|constant) (.*)$"
+        found = re.search(shadow, text, flags=re.MULTILINE)
+        kind = type_after("", found.group(1)) if found else ""
+        # One with a value is the host's own, as of a function for both that has a static variable.
+        behind = re.match(r" (?:undef|poison)(,.*)?$", found.group(1)[len(kind) :]) if found else None
+        if found is None or behind is None or kind.startswith("%struct.texture"):
             continue
-        kind = re.sub(r" (?:undef|zeroinitializer|poison)(?=,|$)", "", found.group(1))
-        text = f"{text[: found.start()]}@{name} = external global {kind}{text[found.end() :]}"
+        text = f"{text[: found.start()]}@{name} = external global {kind}{behind.group(1) or ''}{text[found.end() :]}"
         names[f"@{name}"] = symbol
     return rename(text, names)
 

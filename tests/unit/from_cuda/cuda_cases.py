@@ -307,7 +307,8 @@ case(
 )  # fmt: skip
 case(
     "half, by functions and operators",
-    """#include <cuda_fp16.h>
+    """#include <cuda_bf16.h>
+    #include <cuda_fp16.h>
     __global__ void k(const half *x, half *y, const __nv_bfloat16 *b, float *z) {
       int i = threadIdx.x;
       y[i] = __hadd(x[i], __float2half(1.0f)) * x[i];
@@ -340,6 +341,7 @@ case(
     "reductions and scans of tiles, pairs of 16-bit floats, their bits",
     """#include <cooperative_groups.h>
     #include <cooperative_groups/reduce.h>
+    #include <cooperative_groups/scan.h>
     #include <cuda_bf16.h>
     #include <cuda_fp16.h>
     namespace cg = cooperative_groups;
@@ -375,8 +377,10 @@ case(
 )  # fmt: skip
 case(
     "enumerators, arrays in records, constants of the source, wrapping counters",
-    """enum Kind { one = 1, two, five = 5 };
-    const float factors[3] = {1, 10, 100};
+    """#include <cfloat>
+    enum Kind { one = 1, two, five = 5 };
+    const int ten = 10;
+    __device__ const float factors[3] = {1, ten, ten * 10};
     struct A { int n; float v[3]; };
     __device__ float sum(const A &a) { float s = 0; for (int i = 0; i < a.n; i++) s += a.v[i] * factors[i]; return s; }
     __global__ void k(float *r, unsigned *count, int n) {

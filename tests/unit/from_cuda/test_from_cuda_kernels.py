@@ -33,9 +33,9 @@ def interpreted(kernel: CudaKernel, case: Case) -> list[Any]:
     program = kernel.program(case.grid, case.block, case.shared)
     grid, block = (*case.grid, 1, 1)[:3], (*case.block, 1, 1)[:3]
     verify(program.kernel)
-    interpret(
-        program.kernel, host_arrays(program, slot_values(program, raw, _extents(arrays), grid, block, case.shared))
-    )
+    variables = kernel._addresses(program)
+    values = slot_values(program, raw, _extents(arrays), grid, block, case.shared, variables)
+    interpret(program.kernel, host_arrays(program, values))
     return args
 
 

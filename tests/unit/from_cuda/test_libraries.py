@@ -54,7 +54,8 @@ int main() {
   thrust::sort_by_key(keys.begin(), keys.end(), at.begin());
   std::vector<int> expected(h.begin(), h.end());
   std::sort(expected.begin(), expected.end());
-  bool is_right = std::equal(expected.begin(), expected.end(), thrust::host_vector<int>(d).begin());
+  bool is_right = d == expected && expected == thrust::host_vector<int>(d) && h != expected;
+  is_right &= std::equal(expected.begin(), expected.end(), thrust::host_vector<int>(d).begin());
   for (int i = 1; i < n; i++) is_right &= h[at[i]] == d[i] && (d[i - 1] < d[i] || at[i - 1] < at[i]);
   thrust::device_vector<float> x(1000, 2.0f), y(1000);
   thrust::fill(y.begin(), y.end(), 1.0f);
@@ -210,6 +211,14 @@ def test_units_that_are_linked_share_functions_and_variables(tmp_path: Path) -> 
 __device__ int counter = 100;
 __constant__ float factor = 3;
 __device__ float twice(float x) { __syncthreads(); return 2 * x; }
+extern "C" __device__ float half_of(float x) { __syncthreads(); return x / 2; }
+extern "C" __host__ __device__ int is_device() {
+#ifdef __CUDA_ARCH__
+  return 1;
+#else
+  return 0;
+#endif
+}
 int counted() { int c; cudaMemcpyFromSymbol(&c, counter, 4); return c; }
 """)
     text = r"""
@@ -217,18 +226,23 @@ int counted() { int c; cudaMemcpyFromSymbol(&c, counter, 4); return c; }
 extern __device__ int counter;
 extern __constant__ float factor;
 __device__ float twice(float x);
+extern "C" __device__ float half_of(float x);
+extern "C" __host__ __device__ int is_device();
 int counted();
-__global__ void k(float *x) { x[threadIdx.x] = twice(x[threadIdx.x]) * factor, atomicAdd(&counter, 1); }
+__global__ void k(float *x) {
+  x[threadIdx.x] = twice(half_of(twice(x[threadIdx.x]))) * factor * is_device() + (float)lgamma(1.0);
+  atomicAdd(&counter, 1);
+}
 int main() {
   float *x;
   int c;
   cudaMallocManaged(&x, 128), x[5] = 5;
   k<<<1, 32>>>(x);
   cudaMemcpyFromSymbol(&c, counter, 4);
-  printf("%g %d %d\n", x[5], c, counted());
+  printf("%g %d %d %d\n", x[5], c, counted(), is_device());
 }
 """
-    assert printed(tmp_path, text, "-rdc=true", str(tmp_path / "other.cu")) == ["30 132 132"]
+    assert printed(tmp_path, text, "-rdc=true", str(tmp_path / "other.cu")) == ["30 132 132 0"]
 
 
 PRODUCTS = r"""

@@ -34,6 +34,11 @@ __managed__ int managed = 4;
 texture<float, 1, cudaReadModeElementType> table;
 struct Item { float x; int y; double z; };
 __host__ __device__ int larger(int a, int b) { return a > b ? a : b; }
+__host__ __device__ int weighted(int i) {  // each side has its own
+  static const int weights[] = {10, 20, 30};
+  static int calls, sums[2];
+  return sums[1] += weights[i] + ++calls;
+}
 
 template <typename T> __global__ void reduce(const T *x, T *out, int n) {
   extern __shared__ T part[];
@@ -61,6 +66,7 @@ __global__ void by_value(bool yes, Item item, short s, int *out) { out[0] = larg
 __global__ void open_in_c(int by, float large, int *out) {
   out[0] = (1 << by) - 1, out[1] = -8 >> by, out[2] = (int)large;
 }
+__global__ void weigh(int *out) { weighted(1), *out = weighted(2); }
 __global__ void fetch(float *out) { out[threadIdx.x] = tex1Dfetch(table, threadIdx.x) + 0.5f; }
 
 int main() {
@@ -84,6 +90,8 @@ int main() {
   printf("value %d %d\n", w[0], managed);
   open_in_c<<<1, 1>>>(32, 1e20f, w);
   printf("open %d %d %d\n", w[0], w[1], w[2]);
+  weigh<<<1, 1>>>(w);
+  printf("static %d %d\n", w[0], weighted(0));
   cudaBindTexture(0, table, d, n * 4);
   fetch<<<1, 4>>>(o);
   printf("texture %g\n", o[3]);
@@ -114,7 +122,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_a_program_of_many_features(features: Path, threads: str) -> None:
     assert run(features, WEFT_NUM_THREADS=threads).stdout.splitlines() == [
-        "reduce 3000 4 1", "warps 496 1520 8", "value 13 6", "open -1 -1 2147483647", "texture 1.5",
+        "reduce 3000 4 1", "warps 496 1520 8", "value 13 6", "open -1 -1 2147483647", "static 53 11", "texture 1.5",
         "invalid configuration argument",
         "cudaErrorInvalidValue",
     ]  # fmt: skip

@@ -93,15 +93,34 @@ template <typename T, typename Iterator> class weft_vector {
   T *at_ = nullptr;
   size_t size_ = 0, room_ = 0;
 };
-template <typename T, typename A, typename U, typename B>
-bool operator==(const weft_vector<T, A> &a, const weft_vector<U, B> &b) {
+template <typename A, typename B> bool weft_have_equal_elements(const A &a, const B &b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)
     if (!(a[i] == b[i])) return false;
   return true;
 }
 template <typename T, typename A, typename U, typename B>
+bool operator==(const weft_vector<T, A> &a, const weft_vector<U, B> &b) {
+  return weft_have_equal_elements(a, b);
+}
+template <typename T, typename A, typename U, typename B>
+bool operator==(const weft_vector<T, A> &a, const std::vector<U, B> &b) {
+  return weft_have_equal_elements(a, b);
+}
+template <typename T, typename A, typename U, typename B>
+bool operator==(const std::vector<T, A> &a, const weft_vector<U, B> &b) {
+  return weft_have_equal_elements(a, b);
+}
+template <typename T, typename A, typename U, typename B>
 bool operator!=(const weft_vector<T, A> &a, const weft_vector<U, B> &b) {
+  return !(a == b);
+}
+template <typename T, typename A, typename U, typename B>
+bool operator!=(const weft_vector<T, A> &a, const std::vector<U, B> &b) {
+  return !(a == b);
+}
+template <typename T, typename A, typename U, typename B>
+bool operator!=(const std::vector<T, A> &a, const weft_vector<U, B> &b) {
   return !(a == b);
 }
 
