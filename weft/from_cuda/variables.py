@@ -15,6 +15,13 @@ from weft.from_cuda.values import ZERO, Address, Element, Fixed, Memory, Number,
 from weft.ir.expr import idx
 
 
+def _is_constant(d: Node, type: CType) -> bool:
+    """Whether a static variable is a number: what initializes one on a device is known beforehand. A table would be
+    written by every call; threads by themselves have it in memory."""
+    is_const = isinstance(type, Scalar) and str(d.raw["type"]["qualType"]).startswith("const ")
+    return bool(d.raw.get("constexpr")) or is_const
+
+
 def declare_variable(c: Context, d: Node) -> None:
     """A variable of a function, as one of its statements."""
     type = c.type_of(d)
@@ -22,7 +29,7 @@ def declare_variable(c: Context, d: Node) -> None:
         c.places[d.id] = shared_variable(c, d, type)
         return
     initial = next((i for i in d.inner if not i.kind.endswith("Attr")), None) if "init" in d.raw else None
-    if d.raw.get("storageClass") == "static" and not d.raw.get("constexpr"):
+    if d.raw.get("storageClass") == "static" and not _is_constant(d, type):
         c.refuse(d, f"the static variable `{d.name}` of a function")
     if isinstance(type, Reference):
         assert initial is not None

@@ -173,3 +173,13 @@ case(
             for t in range(16)],
     },
 )  # fmt: skip
+case(
+    "static constants of functions",
+    """__device__ float weight(int i) {
+      static const float part = 0.5f;
+      static const int most = 4;
+      return min(i, most) * part;
+    }
+    __global__ void k(float *y) { y[threadIdx.x] = weight(threadIdx.x) + 10 * weight(3); }""",
+    (1,), (8,), (np.zeros(8, f32),), lambda y: {0: [15, 15.5, 16, 16.5, 17, 17, 17, 17]},
+)  # fmt: skip
