@@ -50,6 +50,7 @@ from weft.auto.gpu.contraction_tiles import (
     count_blocks,
     possible_plans,
     twin_tiles,
+    with_stages,
 )
 from weft.auto.gpu.contraction_time import product_seconds
 from weft.auto.gpu.contraction_twins import find_twins
@@ -155,6 +156,7 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     prologue = find_prologue(draft, product) if plan.tiles.warps and not copies else None
     if plan.parts > 1:
         product = cut_depth(draft, product, plan.parts)
+    plan = replace(plan, tiles=with_stages(product, plan.tiles, draft.machine))
     twins = find_twins(draft, product) if plan.tiles.twins > 1 else ()
     if plan.tiles.spread > 1:
         schedule_spread(draft, product, plan.tiles, prologue)

@@ -7,33 +7,47 @@ from math import gcd
 from weft.auto.gpu.box_loops import box_layout, split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, plain_factors, split_names
 from weft.auto.gpu.contraction_product import Product, Side
-from weft.auto.gpu.contraction_tiles import GROUP, Tiles, streams_rows, tiles_together
+from weft.auto.gpu.contraction_tiles import GROUP, Tiles, streamed_side, tiles_together
 from weft.auto.gpu.draft import WIDEST, GpuDraft
+from weft.auto.gpu.grid import as_one
 from weft.schedules.find import find_buffer
 from weft.schedules.layouts import LETTERS
+from weft.schedules.schedule import Schedule
 
 
 def outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, ...], list[str], list[str], str, str]:
     """Loops over blocks, through the rows and columns of a tile, over pieces of the depth, through one.
 
-    Of a single piece there is none to be ahead of: then the last loop over blocks, through some tiles of rows, takes
-    its place (`streams_rows`).
+    Of a single piece there is none to be ahead of: then the last loop over blocks, through some tiles of a side, takes
+    its place (`streamed_side`), and further sums, of one element each, go with the depth.
     """
     s = draft.s
     loops = [[p.stage.loop_of(i.name) for i in side.tiled] for side in p.sides]
     (*boxes, rows), down = split_loops(s, loops[0], p.rows.sizes_of(tiles.rows))
     columns, across = split_loops(s, loops[1], p.columns.sizes_of(tiles.columns))
-    streams = streams_rows(p, tiles, draft.machine)
-    piece, k = ("", p.depth) if streams else split_names(s, p.depth, tiles.depth)
-    outer = (*p.batch, *boxes, rows, *columns)
-    count = p.rows.last_tiles_of(tiles.rows)
-    together = tiles_together(count, tiles.stages if streams else GROUP)
+    streamed = streamed_side(p, tiles, draft.machine)
+    wanted = GROUP if streamed is None else tiles.stages
+    groups, some = _in_groups(s, rows, p.rows.last_tiles_of(tiles.rows), wanted)
+    outer = (*p.batch, *boxes, *groups, *columns, *some)
+    if streamed is p.columns:
+        groups, some = _in_groups(s, columns[-1], p.columns.last_tiles_of(tiles.columns), wanted)
+        outer = (*p.batch, rows, *groups, *some)
+    if streamed is None:
+        return outer, down, across, *split_names(s, p.depth, tiles.depth)
+    if p.around:
+        s.reorder(*p.around, p.depth)
+    return outer, down, across, outer[-1], as_one(draft, (*p.around, p.depth))
+
+
+def _in_groups(s: Schedule, loop: str, count: int, wanted: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """``loop`` over so many tiles, as those over groups of them, if any, and through a group, if that is several."""
+    together = tiles_together(count, wanted)
     if together == count:
-        outer = (*p.batch, *boxes, *columns, rows)
-    elif together > 1:
-        groups, rows = split_names(s, rows, together)
-        outer = (*p.batch, *boxes, groups, *columns, rows)
-    return outer, down, across, outer[-1] if streams else piece, k
+        return (), (loop,)
+    if together == 1:
+        return (loop,), ()
+    groups, some = split_names(s, loop, together)
+    return (groups,), (some,)
 
 
 def stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share: tuple[int, int]) -> tuple[str, str]:

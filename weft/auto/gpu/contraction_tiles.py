@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from weft.auto.gpu.box_sizes import with_box
-from weft.auto.gpu.contraction_product import Product
+from weft.auto.gpu.contraction_product import Product, Side
 from weft.target.cuda.launch_bounds import choose_roles
 from weft.target.cuda.machine import WARP, GpuMachine
 
@@ -26,6 +26,8 @@ MANY_COLUMNS = 2048
 #: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the
 #: cache.
 GROUP = 8
+#: Stages of a ring, at least.
+FEWEST_STAGES = 2
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 
@@ -231,18 +233,27 @@ def has_boxes(product: Product, tiles: Tiles) -> bool:
 
 
 def tiles_together(count: int, wanted: int = GROUP) -> int:
-    """How many of so many tiles of rows follow one another for a tile of columns: up to a group of them, ``wanted`` or
-    as few more as come out even."""
+    """How many of so many tiles of one side follow one another for a tile of the other: up to a group of them,
+    ``wanted`` or as few more as come out even."""
     even = [n for n in range(1, min(GROUP, count) + 1) if count % n == 0]
     return next((n for n in even if n >= wanted), even[-1])
 
 
-def streams_rows(product: Product, tiles: Tiles, machine: GpuMachine) -> bool:
-    """Whether a block goes through some tiles of rows, whose operands the copy engine fetches ahead: the depth is a
-    single piece, and fetching ahead would be of no use within a tile."""
-    single = tiles.grouped and tiles.twins == 1 and product.deep == tiles.depth and not product.around
-    several = tiles_together(product.rows.last_tiles_of(tiles.rows)) > 1
-    return single and several and not product.is_boxed and product.why_not_fetched(machine) is None
+def streamed_side(product: Product, tiles: Tiles, machine: GpuMachine) -> Side | None:
+    """The side some of whose tiles a block goes through, with operands that the copy engine fetches ahead: rows if it
+    can be. None unless the depth is a single piece: fetching ahead is of no use within a tile then."""
+    single = tiles.grouped and tiles.twins == 1 and product.steps == product.deep == tiles.depth
+    if not single or product.is_boxed or product.why_not_fetched(machine) is not None:
+        return None
+    counts = zip(product.sides, (tiles.rows, tiles.columns))
+    return next((side for side, size in counts if tiles_together(side.last_tiles_of(size)) > 1), None)
+
+
+def with_stages(product: Product, tiles: Tiles, machine: GpuMachine) -> Tiles:
+    """``tiles`` with no more stages than are of use: of a single piece none is copied ahead, and what shared memory
+    they leave is another block's."""
+    single = product.steps <= tiles.depth and tiles.spread == 1 and streamed_side(product, tiles, machine) is None
+    return replace(tiles, stages=min(FEWEST_STAGES, tiles.stages)) if single else tiles
 
 
 def count_blocks(product: Product, tiles: Tiles) -> int:

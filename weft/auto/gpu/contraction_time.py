@@ -12,7 +12,7 @@ from math import ceil
 
 from weft.auto.gpu.contraction_digits import GROUP_ROWS, VECTOR
 from weft.auto.gpu.contraction_product import Product
-from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks, streams_rows
+from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks, streamed_side, with_stages
 from weft.auto.gpu.draft import WIDEST
 from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, launch_time
 from weft.auto.stages import buffer_bytes
@@ -56,7 +56,7 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     size = product.rows.access.buffer.dtype.itemsize
     pieces = product.steps // product.deep * ceil(product.deep / (plan.parts * tiles.depth))
     # A single piece is not fetched, unless of several tiles: there is none to be ahead of.
-    several = pieces > 1 or (plan.parts == 1 and streams_rows(product, tiles, machine))
+    several = pieces > 1 or (plan.parts == 1 and streamed_side(product, tiles, machine) is not None)
     fetched = tiles.grouped and several and (plan.moved or product.why_not_fetched(machine) is None)
     piece = _piece(tiles, rates, size, 0.0 if fetched else _copies(product, tiles), fetched)
     blocks = count_blocks(product, tiles) * plan.parts
@@ -82,7 +82,7 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
                 + copied / WIDEST / tiles.threads * COPY_CYCLES
             )
         each = max(max(alone, in_turn) + waits, rates.memory_latency / (tiles.stages - 1))
-        shared = tiles.shared_bytes(size) // (1 if pieces > 1 else tiles.stages)
+        shared = with_stages(product, tiles, machine).shared_bytes(size)
         shared += tiles.rows * tiles.columns * product.stored if tiles.grouped else 0
     work = LaunchWork(
         blocks=blocks,
@@ -95,7 +95,7 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         lsu=pieces * piece.lsu + stored / L1_BYTES,
         matrix=pieces * piece.matrix,
         chain=pieces * each,
-        trips=2.0,
+        trips=1.0 if fetched and pieces == 1 else 2.0,  # operands of the next tiles come while one is stored
     )
     return launch_time(work, machine)
 
