@@ -211,5 +211,7 @@ def _factor(e: Expr) -> _Factor | None:
         return _Factor(e, inner, None)
     if not isinstance(inner, Select) or not isinstance(inner.otherwise, Const) or inner.otherwise.value != 0:
         return None
+    if isinstance(e, Cast) and isinstance(inner.then, Cast):  # the first of two may round
+        return None
     load = inner.then.operand if isinstance(inner.then, Cast) else inner.then
     return _Factor(e, load, inner.condition) if isinstance(load, Load) else None

@@ -76,6 +76,11 @@ def test_sums_of_floats_keep_their_order_under_strict_numerics() -> None:
             "no product of two elements",
         ),
         ("def f(float(M,K) X, float(K) V) -> (O) { O(m) +=! X(m,k) * V(k) }", ("vm",), "which are: `vk`"),
+        (  # the first of two casts rounds
+            "def f(float(M,K) X, float(K) V) -> (O) { O(m) +=! float(k < 3 ? int8(X(m,k)) : int8(0)) * V(k) }",
+            ("vk",),
+            "no product of two elements",
+        ),
     ],
 )
 def test_refused(text: str, iterators: tuple[str, ...], why: str) -> None:
