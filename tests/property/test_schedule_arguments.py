@@ -34,9 +34,9 @@ def arguments(rng: random.Random, primitive: Any) -> tuple[list[Any], dict[str, 
     for p in inspect.signature(primitive).parameters.values():
         if p.kind == p.VAR_POSITIONAL:
             args += [rng.choice(ANYTHING) for _ in range(rng.randint(0, 3))]
-        elif p.default is p.empty:
+        elif p.default is p.empty and p.kind != p.KEYWORD_ONLY:
             args.append(rng.choice(ANYTHING))
-        elif rng.random() < 0.5:
+        elif p.default is p.empty or rng.random() < 0.5:
             named[p.name] = rng.choice(ANYTHING)
     return args, named
 

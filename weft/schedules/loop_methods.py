@@ -108,7 +108,7 @@ class LoopMethods(ScheduleState):
         Its factors are read from matrices in which they are one axis. Returns the loop along it, and for each factor
         the block that makes its matrix, and the storage.
         """
-        made, *matrices = self.run(unfold, self.name(block), *iterators, multiple=multiple)
+        made, *matrices = self.run(unfold, *self.names((block, *iterators)), multiple=multiple)
         pairs = zip(matrices[::2], matrices[1::2])
         return self.handle(Loop, made), tuple((self.handle(BlockRef, a), self.handle(BufferRef, b)) for a, b in pairs)
 

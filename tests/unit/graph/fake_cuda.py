@@ -139,6 +139,12 @@ class FakeArrays(TorchArrays):
 
         return call
 
+    def arranged(self, array: Any, edge: Any, strides: Any) -> Any:
+        made = super().arranged(array, edge, strides)
+        if tapes:  # a copy is work of the GPU like any other
+            tapes[-1].append(lambda: _again([made], array))
+        return made
+
 
 def _again(results: Sequence[Any], made: Any) -> None:
     for target, value in zip(results, made if isinstance(made, (tuple, list)) else [made]):

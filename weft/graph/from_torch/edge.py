@@ -161,9 +161,22 @@ def trace_functional(fn: Callable[..., Any], tensors: Sequence[Any], whole: Sequ
         with FunctionalTensorMode():
             return fn([*map(Functional, given)])
 
-    trace = make_fx(functional, _without(whole), _allow_non_fake_inputs=True, record_stack_traces=True)
-    with torch().no_grad(), _hushed(), _as_if_exporting(), _kept_whole(whole), fake:
+    linear = torch().ops.aten.linear.default
+    table = _without(whole) | {linear: _one_product}
+    trace = make_fx(functional, table, _allow_non_fake_inputs=True, record_stack_traces=True)
+    kept = [*whole, linear] if whole else []
+    with torch().no_grad(), _hushed(), _as_if_exporting(), _kept_whole(kept), fake:
         return trace(*looks)
+
+
+def _one_product(x: Any, weight: Any, bias: Any = None) -> Any:
+    """A linear layer with its bias as one product of matrices, which libraries have: torch's own way depends on how
+    ``x`` lies, and adds a bias apart where that is turned around."""
+    if x.dim() < 2:
+        return NotImplemented
+    flat = x.reshape(-1, x.shape[-1]) if x.dim() > 2 else x
+    made = torch().mm(flat, weight.t()) if bias is None else torch().addmm(bias, flat, weight.t())
+    return made.view(*x.shape[:-1], weight.shape[0]) if x.dim() > 2 else made
 
 
 def _other_object(tensor: Any, seen: set[int]) -> Any:
