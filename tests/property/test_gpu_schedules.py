@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from schedule_cases import NoMeaning, draw_case, take_steps
 
-EXAMPLES = int(os.environ.get("WEFT_RANDOM_GPU_SCHEDULES", "60"))
+EXAMPLES = int(os.environ.get("WEFT_RANDOM_GPU_SCHEDULES", "45"))
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)

@@ -85,7 +85,6 @@ BUILT: dict[str, tuple[str, list[tuple[int, ...]]]] = {
     "heads within rows": (WITHIN_ROWS, [(2, 256, 4, 64)] * 3),
     "alone": (ALONE, [(256, 64), (512, 64), (512, 64)]),
     "rows of 256": (ATTENTION, shapes(256, 256, 256, 256)),
-    "rows of 192 and 128": (ATTENTION, shapes(256, 256, 192, 128)),
     "fewer keys than a large tile": (ATTENTION, shapes(96, 96, 96, 128)),
 }
 
