@@ -116,9 +116,8 @@ SUMMED = (
         (ROUNDED, shapes(130, 170, 64, 64)),
         (with_formula("s + 43 >= t ? P(b,h,s,t) * 0.125 : -1e999"), shapes(38, 81, 128, 128)),
         (SUMMED, shapes(70, 130, 64, 64)),
-        (with_formula(FORMULAS["window"]), shapes(300, 420, 64, 64)),
+        (with_formula(FORMULAS["window"]), shapes(200, 290, 80, 72)),
         (GROUPED.replace("= P(b,h,s,t) * 0.125", f"= {FORMULAS['alibi']}"), [(1, 4, 130, 64), *[(1, 2, 200, 64)] * 2]),
-        (with_formula(FORMULAS["causal"]), shapes(200, 200, 80, 72)),
         (BIASED, [*shapes(140, 140, 64, 64), (2, 140, 140), (1, 140)]),
     ],
     ids=[
@@ -126,9 +125,8 @@ SUMMED = (
         "rounded",
         "rows of one warp group",
         "sums as results",
-        "window",
+        "window, of other widths",
         "groups of heads",
-        "causal, of other widths",
         "a narrow bias",
     ],
 )

@@ -89,12 +89,11 @@ def normal(*shape: int) -> Any:
     return torch.randn(*shape) * 0.3
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
-    ("model", "shapes"),
+    ("model", "shapes", "dtype"),
     [
-        (perceptron, ((48, 64), (128, 64), (128,), (128, 64), (64,))),
-        (images, ((1, 16, 18, 18), (32, 16, 3, 3), (32, 1, 3, 3), (32, 32, 1, 1), (32,))),
+        (perceptron, ((48, 64), (128, 64), (128,), (128, 64), (64,)), torch.float32),
+        (images, ((1, 16, 18, 18), (32, 16, 3, 3), (32, 1, 3, 3), (32, 32, 1, 1), (32,)), torch.bfloat16),
     ],
 )
 def test_groups_compute_the_same_on_the_cpu(model: Any, shapes: Any, dtype: torch.dtype) -> None:
