@@ -121,7 +121,7 @@ def _find(kernel: Kernel, buffer: str, dimension: int) -> _Found:
     pending = [buffer]
     for name in pending:
         d = found.places[name]
-        touched = [b for b in blocks_inside(kernel) if any(n == name for n, _ in _accesses(b))]
+        touched = [b for b in blocks_inside(kernel) if any(n == name for n, _ in accesses(b))]
         problem = _why_apart(kernel, name, d, touched)
         if problem is not None:
             return replace(found, problem=problem)
@@ -136,9 +136,17 @@ def _find(kernel: Kernel, buffer: str, dimension: int) -> _Found:
     return found
 
 
-def _accesses(block: Block) -> list[tuple[str, tuple[Expr, ...]]]:
+def accesses(block: Block) -> list[tuple[str, tuple[Expr, ...]]]:
+    """The buffers that ``block`` loads from and stores to, with subscripts."""
     parts = [p for p in (block.init, block.body) if p is not None]
     return [(n.buffer.name, n.indices) for p in parts for n in (*loads(p), *stores(p))]
+
+
+def is_used_in_blocks(kernel: Kernel, name: str, blocks: list[Block]) -> bool:
+    """Whether the loads and stores of ``blocks`` are all that is done with a buffer."""
+    every = [n for n in (*loads(kernel.body), *stores(kernel.body)) if n.buffer.name == name]
+    in_blocks = sum(n == name for b in blocks for n, _ in accesses(b))
+    return only_plain_accesses(kernel.body, name) and len(every) == in_blocks
 
 
 def _why_apart(kernel: Kernel, name: str, d: int, touched: list[Block]) -> str | None:
@@ -150,9 +158,7 @@ def _why_apart(kernel: Kernel, name: str, d: int, touched: list[Block]) -> str |
     if outer is None or inner is None or size is None or sizes[d] is None or outer != inner * size:
         needed = "their sizes must be numbers, and nothing may lie between rows"
         return f"dimensions {d} and {d + 1} of `{name}` do not lie in memory as one: {needed}"
-    every = [n for n in (*loads(kernel.body), *stores(kernel.body)) if n.buffer.name == name]
-    in_blocks = sum(n == name for b in touched for n, _ in _accesses(b))
-    if not only_plain_accesses(kernel.body, name) or len(every) != in_blocks:
+    if not is_used_in_blocks(kernel, name, touched):
         return f"`{name}` is used outside of blocks; only uses in blocks, along iterators, can change"
     return None
 
@@ -161,7 +167,7 @@ def _pair(kernel: Kernel, block: Block, name: str, d: int) -> _Pair | None:
     """The iterators along which ``block`` runs through dimensions ``d`` and the next, wherever it touches the buffer;
     None where it does so in another way, or uses one of them for something else."""
     iters = {i.var: i for i in block.iters}
-    found = {indices[d : d + 2] for other, indices in _accesses(block) if other == name}
+    found = {indices[d : d + 2] for other, indices in accesses(block) if other == name}
     outer, inner = (iters.get(e) for e in found.pop()) if len(found) == 1 else (None, None)  # type: ignore[call-overload]
     loops = [s for s in path_to(kernel, block)[:-1] if isinstance(s, For)]
     if outer is None or inner is None or outer.kind != inner.kind:
@@ -184,7 +190,7 @@ def _pair(kernel: Kernel, block: Block, name: str, d: int) -> _Pair | None:
 
 def _places(block: Block, pair: _Pair) -> Iterator[tuple[str, int]]:
     """Where subscripts are the two iterators."""
-    for name, indices in _accesses(block):
+    for name, indices in accesses(block):
         yield from ((name, d) for d, both in enumerate(pairwise(indices)) if both == (pair.outer.var, pair.inner.var))
 
 

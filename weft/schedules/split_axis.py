@@ -18,12 +18,12 @@ from weft.ir.interval import Interval
 from weft.ir.nesting import path_to
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, Block, For, Iter, Kernel, Stmt, Store
-from weft.ir.visit import Node, fresh_name, loads, rebuild, rewrite, stores, substitute
+from weft.ir.visit import Node, fresh_name, rebuild, rewrite, substitute
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import blocks_inside, find_buffer
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.make_blocks import declared_anew
-from weft.schedules.redirect import only_plain_accesses
+from weft.schedules.merge_axes import accesses, is_used_in_blocks
 from weft.schedules.rewrite import Rewrite, primitive, remembered, taken_names
 from weft.schedules.trace import Numerics
 
@@ -116,10 +116,8 @@ def _find(kernel: Kernel, buffer: str, dimension: int) -> _Found:
     pending = [buffer]
     for name in pending:
         d = found.places[name]
-        touched = [b for b in blocks_inside(kernel) if any(n == name for n, _ in _accesses(b))]
-        every = [n for n in (*loads(kernel.body), *stores(kernel.body)) if n.buffer.name == name]
-        in_blocks = sum(n == name for b in touched for n, _ in _accesses(b))
-        if not only_plain_accesses(kernel.body, name) or len(every) != in_blocks:
+        touched = [b for b in blocks_inside(kernel) if any(n == name for n, _ in accesses(b))]
+        if not is_used_in_blocks(kernel, name, touched):
             return replace(found, problem=f"`{name}` is used outside of blocks; only uses along iterators can change")
         for block in touched:
             along = _along(kernel, block, name, d)
@@ -132,15 +130,10 @@ def _find(kernel: Kernel, buffer: str, dimension: int) -> _Found:
     return found
 
 
-def _accesses(block: Block) -> list[tuple[str, tuple[Expr, ...]]]:
-    parts = [p for p in (block.init, block.body) if p is not None]
-    return [(n.buffer.name, n.indices) for p in parts for n in (*loads(p), *stores(p))]
-
-
 def _along(kernel: Kernel, block: Block, name: str, d: int) -> tuple[Iter, For] | None:
     """The iterator along which ``block`` runs through dimension ``d``, wherever it touches the buffer, and its loop."""
     iters = {i.var: i for i in block.iters}
-    subscripts = {indices[d] for other, indices in _accesses(block) if other == name}
+    subscripts = {indices[d] for other, indices in accesses(block) if other == name}
     (first,) = subscripts if len(subscripts) == 1 else (None,)
     own = iters.get(first) if isinstance(first, Var) else None
     if own is None:
@@ -154,7 +147,7 @@ def _along(kernel: Kernel, block: Block, name: str, d: int) -> tuple[Iter, For] 
 
 def _places(block: Block, var: Var) -> Iterator[tuple[str, int]]:
     """Where subscripts are that iterator."""
-    for name, indices in _accesses(block):
+    for name, indices in accesses(block):
         yield from ((name, d) for d, e in enumerate(indices) if e == var)
 
 
