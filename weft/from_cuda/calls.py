@@ -94,7 +94,7 @@ def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: l
     """The statements of ``function`` here, with its parameters bound to ``arguments``."""
     if len(c.frames) > _DEPTH or sum(f.function is function for f in c.frames) > 1:
         c.refuse(n, f"`{function.name}` calls itself")
-    _check(c, n, function)
+    c.check_read(n, function)
     outer = dict(c.places)
     bound = _bind(c, function, arguments)
     frame = Frame(function, False, (c.items, len(c.items)), this=this)
@@ -117,12 +117,6 @@ def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: l
     finally:
         c.frames.pop()
         c.places = outer | {k: v for k, v in c.places.items() if k in outer and k not in copies}
-
-
-def _check(c: Context, n: Node, function: Node) -> None:
-    why = c.unit.complaint_in(function)
-    if why:
-        c.refuse(n, f"`{function.name}`, of which clang says: {why}")
 
 
 def _changed(c: Context, function: Node) -> set[str]:
@@ -260,7 +254,7 @@ def run_constructor(c: Context, n: Node, constructor: Node, place: Place, argume
     """Fields by the list of initializers, then the body."""
     from weft.from_cuda.statements import block
 
-    _check(c, n, constructor)
+    c.check_read(n, constructor)
     outer = dict(c.places)
     bound = _bind(c, constructor, arguments)
     frame = Frame(constructor, False, (c.items, len(c.items)), this=place)

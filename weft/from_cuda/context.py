@@ -214,6 +214,11 @@ class Context:
     def refuse(self, n: Node, why: str) -> NoReturn:
         raise Unsupported(n, why)
 
+    def check_read(self, n: Node, declaration: Node) -> None:
+        """Refuses ``n``, which needs a declaration that clang could not read."""
+        if why := self.unit.complaint_in(declaration):
+            self.refuse(n, f"`{declaration.name}`, of which clang says: {why}")
+
     @property
     def frame(self) -> Frame:
         return self.frames[-1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.choices import choose
 from weft.from_cuda.context import Binding, Context, Item, close, negate
@@ -25,6 +28,8 @@ from weft.from_cuda.values import (
 )
 from weft.ir.expr import Binary, Compare, Const, Expr, const, idx
 from weft.ir.stmt import Assign, Barrier, If
+
+T = TypeVar("T")
 
 
 def _unary(c: Context, n: Node) -> Value:
@@ -201,31 +206,41 @@ def _compound_place(c: Context, n: Node) -> Place:
 
 def _conditional(c: Context, n: Node) -> Value:
     test = condition(c, n.inner[0])
-    with c.scope() as then_items:
-        then = expression(c, n.inner[1])
-    with c.scope() as else_items:
-        otherwise = expression(c, n.inner[2])
-    if isinstance(test, Const):
-        c.items.extend(then_items if test.value else else_items)
-        return then if test.value else otherwise
-    if not then_items and not else_items:
-        return choose(c, n, test, then, otherwise)
-    return _conditional_with_effects(c, n, test, (then_items, then), (else_items, otherwise))
+    return _chosen_value(c, n, test, *_arms(c, n, test, expression))
 
 
 def _conditional_place(c: Context, n: Node) -> Place:
     """``(test ? a : b) = x``: one of two places."""
     test = condition(c, n.inner[0])
-    with c.scope() as then_items:
-        then = lvalue(c, n.inner[1])
-    with c.scope() as else_items:
-        otherwise = lvalue(c, n.inner[2])
-    if isinstance(test, Const):
-        c.items.extend(then_items if test.value else else_items)
-        return then if test.value else otherwise
+    arms = _arms(c, n, test, lvalue)
+    if len(arms) == 1:
+        return arms[0][1]
+    (then_items, then), (else_items, otherwise) = arms
     if isinstance(then, Fixed) or isinstance(otherwise, Fixed) or then_items or else_items:
-        return Fixed(_conditional(c, n))
+        return Fixed(_chosen_value(c, n, test, *_arms(c, n, test, expression)))
     return Either(c.keep("test", test), then, otherwise)
+
+
+def _arms(c: Context, n: Node, test: Expr, visit: Callable[[Context, Node], T]) -> list[tuple[list[Item], T]]:
+    """What is chosen from, each with what is done for it; what is known to be taken is alone, and done."""
+    with c.scope() as then_items:
+        then = visit(c, n.inner[1])
+    with c.scope() as else_items:
+        otherwise = visit(c, n.inner[2])
+    if isinstance(test, Const):
+        items, taken = (then_items, then) if test.value else (else_items, otherwise)
+        c.items.extend(items)
+        return [([], taken)]
+    return [(then_items, then), (else_items, otherwise)]
+
+
+def _chosen_value(c: Context, n: Node, test: Expr, *arms: tuple[list[Item], Value]) -> Value:
+    if len(arms) == 1:
+        return arms[0][1]
+    (then_items, then), (else_items, otherwise) = arms
+    if not then_items and not else_items:
+        return choose(c, n, test, then, otherwise)
+    return _conditional_with_effects(c, n, test, *arms)
 
 
 def _conditional_with_effects(

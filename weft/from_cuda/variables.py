@@ -140,8 +140,7 @@ def _unit(type: CType) -> int:
 def outer_variable(c: Context, n: Node, d: Node) -> Place:
     """A variable outside of functions: shared, constant or device memory, or a constant of the source."""
     type = c.type_of(d)
-    if c.unit.complaint_in(d):
-        c.refuse(n, f"`{d.name}`, of which clang says: {c.unit.complaint_in(d)}")
+    c.check_read(n, d)
     if d.has("CUDASharedAttr"):
         return shared_variable(c, d, type)
     # clang itself puts constants that kernels use into constant memory: those are read from the source.

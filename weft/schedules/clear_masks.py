@@ -26,6 +26,7 @@ from weft.ir.stmt import Block, Kernel, Store
 from weft.ir.visit import Node, children, free_vars, mentions, rewrite, substitute, walk
 from weft.poly.leaves import update_of
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.exponents import RATES
 from weft.schedules.find import blocks_inside, find_block
 from weft.schedules.loop_facts import check_valid, is_true
 from weft.schedules.make_blocks import declared_anew
@@ -90,7 +91,7 @@ def _is_in_exponents(n: Node, masked: set[Expr]) -> bool:
     """Whether ``masked`` elements are only used where their being infinite changes nothing."""
     if n in masked:
         return False
-    if isinstance(n, Call) and n.name in ("exp", "exp2") and abs(_times(n.args[0], masked) or 0.0) >= FLATTEST:
+    if isinstance(n, Call) and n.name in RATES and abs(_times(n.args[0], masked) or 0.0) >= FLATTEST:
         return True
     return all(_is_in_exponents(child, masked) for child in children(n))
 

@@ -11,7 +11,7 @@ from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary
 from weft.ir.visit import loads
 
 #: Functions that turn sums into products, and the rates at which they do.
-_RATES = {"exp": 1.0, "exp2": math.log(2.0)}
+RATES = {"exp": 1.0, "exp2": math.log(2.0)}
 
 
 def growth(e: Expr, extremum: Load, bounded: Expr, sign: int) -> float | None:
@@ -22,9 +22,9 @@ def growth(e: Expr, extremum: Load, bounded: Expr, sign: int) -> float | None:
     """
     if extremum not in loads(e):
         return 0.0
-    if isinstance(e, Call) and e.name in _RATES:
+    if isinstance(e, Call) and e.name in RATES:
         rate = _linear(e.args[0], extremum, bounded)
-        return None if rate is None or rate * sign > 0 else rate * _RATES[e.name]
+        return None if rate is None or rate * sign > 0 else rate * RATES[e.name]
     if isinstance(e, (Unary, Cast)) and e.dtype.is_float:
         return growth(e.operand, extremum, bounded, sign)
     if isinstance(e, Select) and extremum not in loads(e.condition):

@@ -96,3 +96,15 @@ def test_one_thread_of_each_block_takes_a_lock() -> None:
     total, lock = np.zeros(1), np.zeros(1, np.int32)
     weft.cuda.kernel(source, "k")((4,), (32,), (np.arange(128, dtype=np.int32), total, lock))
     assert (total[0], lock[0]) == (8128, 0)
+
+
+def test_a_condition_that_chooses_a_reference_is_evaluated_once() -> None:
+    """It was twice where what is chosen is no variable: ``i`` went up by two."""
+    source = """__global__ void k(int *y) {
+      int i = threadIdx.x;
+      const unsigned &v = (i++ < 2 ? blockDim.x : threadIdx.x);
+      y[threadIdx.x] = v * 100 + i;
+    }"""
+    y = np.zeros(4, np.int32)
+    weft.cuda.kernel(source, "k")((1,), (4,), (y,))
+    assert y.tolist() == [401, 402, 203, 304]
