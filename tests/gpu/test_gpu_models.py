@@ -71,10 +71,21 @@ class Mixed(nn.Module):  # type: ignore[misc]
         return y.cumsum(-1), y.t(), x[1:].softmax(-1), x
 
 
+class Recurrent(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps, self.back = nn.LSTM(64, 96, batch_first=True), nn.GRU(96, 40, bidirectional=True, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        y, (h, _) = self.steps(x)
+        return self.back(y)[0], h
+
+
 MODELS: dict[str, tuple[Any, Any]] = {
     "perceptron": (Perceptron, lambda dtype: torch.randn(64, 256, device="cuda", dtype=dtype)),
     "images": (Images, lambda dtype: torch.randn(2, 3, 64, 64, device="cuda", dtype=dtype)),
     "attention": (Attention, lambda dtype: torch.randint(0, 100, (2, 64), device="cuda")),
+    "recurrent": (Recurrent, lambda dtype: torch.randn(4, 33, 64, device="cuda", dtype=dtype)),
     "mixed": (Mixed, lambda dtype: torch.randn(64, 128, device="cuda", dtype=dtype)),
 }
 TOLERANCE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 3e-2}

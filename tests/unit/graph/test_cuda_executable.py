@@ -170,3 +170,11 @@ def test_constants_of_the_cpu_go_to_the_gpu_of_the_others() -> None:
     for mixed in ([(gpu, True), (cpu, False)], [(gpu, True), (other, False)]):
         with pytest.raises(UnsupportedError, match="graphs run on CPUs or on one NVIDIA GPU"):
             place_of(mixed)
+
+
+def test_recurrent_layers_are_kernels(fake_cuda: Fake) -> None:
+    model, x = nn.GRU(3, 4, bidirectional=True, batch_first=True).eval(), torch.randn(2, 5, 3)
+    compiled, call = compile_for(fake_cuda(), model, x)
+    assert "0 calls of the framework" in explain(compiled)
+    for made, right in zip(call(x), model(x)):
+        torch.testing.assert_close(made, right)

@@ -24,11 +24,17 @@ class _Step:
 
     ``G`` is what the gates get from the sequence, of shape (steps, batch, gates times units), ``R`` the weights from
     the units to the gates, ``P`` those from the cell to the gates i, o and f, ``D`` what is added to ``R`` times the
-    units before the reset gate, ``L`` the lengths of the sequences.
+    units, ``L`` the lengths of the sequences. ``order`` says where in ``G``, ``R`` and ``D`` each gate is.
     """
 
-    def __init__(self, tensors: Mapping[str, Tensor], time: Any, functions: Sequence[Callable[[Value], Value]]) -> None:
-        self.tensors, self.time, self.functions = tensors, time, functions
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor],
+        time: Any,
+        functions: Sequence[Callable[[Value], Value]],
+        order: Sequence[int],
+    ) -> None:
+        self.tensors, self.time, self.functions, self.order = tensors, time, functions, order
         self.sizes = shape(tensors["H"])
         self.kind = working_type(tensors["G"].dtype)
 
@@ -37,19 +43,25 @@ class _Step:
         return compute(self.sizes, fn, name=name, dtype=self.kind)
 
     def products(self, state: Tensor, first: int, gates: int) -> Callable[[Any, Any, int], Value]:
-        """What the units give to the gates from number ``first`` on."""
+        """What the units give to the gates whose places are from ``first`` on."""
         units = self.sizes[1]
-        weights = self.tensors["R"]
+        weights, added = self.tensors["R"], self.tensors.get("D")
 
         def body(b: Any, g: Any) -> Any:
             k = reduce_axis(units, "k")
             return w.sum(state[b, k] * cast(self.kind, weights[g + first * units, k]), over=k)
 
         made = compute((self.sizes[0], gates * units), body, name="Products", dtype=self.kind)
-        return lambda b, j, gate: element(made, b, j + (gate - first) * units)
+
+        def product(b: Any, j: Any, gate: int) -> Value:
+            place = self.order[gate]
+            value = element(made, b, j + (place - first) * units)
+            return value if added is None else value + cast(self.kind, added[j + place * units])
+
+        return product
 
     def given(self, b: Any, j: Any, gate: int) -> Value:
-        return cast(self.kind, self.tensors["G"][self.time, b, j + gate * self.sizes[1]])
+        return cast(self.kind, self.tensors["G"][self.time, b, j + self.order[gate] * self.sizes[1]])
 
     def peephole(self, b: Any, j: Any, gate: int, cell: Tensor) -> Value | float:
         weights = self.tensors.get("P")
@@ -70,8 +82,7 @@ def _gru(s: _Step, is_linear: bool, h: Tensor) -> list[Tensor]:
 
     z, r = gate(0, "Update"), gate(1, "Reset")
     if is_linear:
-        added = s.tensors["D"]
-        last = s.units(lambda b, j: r[b, j] * (products(b, j, 2) + cast(s.kind, added[j])), "Last")
+        last = s.units(lambda b, j: r[b, j] * products(b, j, 2), "Last")
     else:
         last_products = s.products(s.units(lambda b, j: r[b, j] * h[b, j], "Kept"), 2, 1)
         last = s.units(lambda b, j: last_products(b, j, 2), "Last")
@@ -109,9 +120,10 @@ def recurrent(*rest: Any) -> tuple[Tensor, ...]:
     """One direction of a layer: the units after every step, and each state after the last.
 
     The tensors that `_Step` describes, with the states ``H`` and ``C`` at the start; then their names, which cell it
-    is, the names of its functions, the limit of what these are given, and what the cell itself makes of a flag.
+    is, the names of its functions, the limit of what these are given, what the cell itself makes of a flag, and the
+    places of its gates.
     """
-    *given, names, cell, functions, limit, flag = rest
+    *given, names, cell, functions, limit, flag, order = rest
     tensors: dict[str, Tensor] = dict(zip(names, given))
     gates, lengths = tensors["G"], tensors.get("L")
     kind, (batch, units) = working_type(gates.dtype), shape(tensors["H"])
@@ -119,7 +131,7 @@ def recurrent(*rest: Any) -> tuple[Tensor, ...]:
     called = [_limited(name, limit) for name in functions]
 
     def step(t: Any, *before: Tensor) -> list[Tensor]:
-        s = _Step(tensors, t, called)
+        s = _Step(tensors, t, called, order)
         made = _CELLS[cell](s, flag, *before)
         return made if lengths is None else [_while(s, t, lengths, *pair) for pair in zip(made, before)]
 

@@ -89,12 +89,18 @@ def _direction(
     x = _turned(t, x, lengths) if is_backwards else x
     is_linear = bool(t.get("linear_before_reset", 0))
     weights, bias = tensors.pop("W"), tensors.pop("B", None)
-    if t.op == "GRU" and is_linear:
-        tensors["D"] = _late_bias(t, x, bias, weights.shape[0])
-    gates = [x, weights] if bias is None else [x, weights, _early_bias(t, bias, is_linear)]
+    gates = [x, weights]
+    if bias is not None:
+        size = bias.shape[0] // 2
+        first, second = _part(t, bias, 0, size), _part(t, bias, size, size)
+        if t.op == "GRU" and is_linear:  # of the last gate, the reset gate is behind this one
+            tensors["D"] = second
+        else:
+            first = t.make([first, second], pointwise.binary, "add", bias.dtype)
+        gates.append(first)
     tensors = {"G": t.make(gates, contraction.linear), **tensors} | ({} if lengths is None else {"L": lengths})
     flag = is_linear or bool(t.get("input_forget", 0))
-    facts = (tuple(tensors), t.op, functions, t.get("clip"), flag)
+    facts = (tuple(tensors), t.op, functions, t.get("clip"), flag, tuple(range(_CELLS[t.op][0])))
     every, *ends = t.make_all(list(tensors.values()), recurrent.recurrent, *facts)
     return (_turned(t, every, lengths) if is_backwards else every, *ends)
 
@@ -107,22 +113,3 @@ def _turned(t: Site, x: Term, lengths: Term | None) -> Term:
 
 def _part(t: Site, bias: Term, start: int, size: int) -> Term:
     return t.make([bias], views.cut, (start,), (1,), (size,))
-
-
-def _early_bias(t: Site, bias: Term, is_linear: bool) -> Term:
-    """What is added for each gate before the step: both biases, but not the one that the reset gate is behind."""
-    size = bias.shape[0] // 2
-    first, second = _part(t, bias, 0, size), _part(t, bias, size, size)
-    if t.op == "GRU" and is_linear:
-        units = size // 3
-        none = t.make([], pointwise.filled, (units,), 0, bias.dtype)
-        second = joined(t, [_part(t, bias, size, 2 * units), none], 0)
-    return t.make([first, second], pointwise.binary, "add", bias.dtype)
-
-
-def _late_bias(t: Site, x: Term, bias: Term | None, gates: int) -> Term:
-    """What is added to the product that the reset gate is behind."""
-    units = gates // 3
-    if bias is None:
-        return t.make([], pointwise.filled, (units,), 0, x.dtype)
-    return _part(t, bias, bias.shape[0] - units, units)

@@ -272,6 +272,7 @@ def _hushed() -> Iterator[None]:
     failure comes as an exception besides."""
     with _silent(*_TRACERS), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", ".* were assigned during export")  # lists of weights, which are put back
         yield
 
 

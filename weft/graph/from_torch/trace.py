@@ -29,6 +29,7 @@ from weft.graph.from_torch.edge import (
 )
 from weft.graph.from_torch.module_state import PLAIN, ModuleState
 from weft.graph.from_torch.nest import TENSOR
+from weft.graph.from_torch.recurrent import current_weights, whole_layers
 from weft.ir.errors import ArgumentError, UnsupportedError
 
 
@@ -55,10 +56,11 @@ class Traced:
 
 def trace(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Traced:
     """``model`` for such arguments, and for all sizes of ``dims`` of each leaf of these."""
-    if not any(dims):
-        with contextlib.suppress(Exception):  # whatever it is, torch.export knows more, and says so where not
-            return _Walk(model, args, named).walk()
-    return read_program(export(model, args, named, dims), model)
+    with whole_layers():
+        if not any(dims):
+            with contextlib.suppress(Exception):  # whatever it is, torch.export knows more, and says so where not
+                return _Walk(model, args, named).walk()
+        return read_program(export(model, args, named, dims), model)
 
 
 @dataclass
@@ -121,14 +123,17 @@ class _Walk:
         before = [table[key] for table, key in self.homes]
         for (table, key), tensor in zip(self.homes, tensors):
             table[key] = tensor
-        state = ModuleState(self.module)
         try:
-            yield
-            is_same = all(table.get(key) is tensor for (table, key), tensor in zip(self.homes, tensors))
-            if not is_same or state.has_other_tensors():
-                raise UnsupportedError("a model that changes itself")
+            with current_weights(self.module):
+                state = ModuleState(self.module)
+                try:
+                    yield
+                    is_same = all(table.get(key) is tensor for (table, key), tensor in zip(self.homes, tensors))
+                    if not is_same or state.has_other_tensors():
+                        raise UnsupportedError("a model that changes itself")
+                finally:
+                    state.restore()
         finally:
-            state.restore()
             for (table, key), tensor in zip(self.homes, before):
                 table[key] = tensor
 
