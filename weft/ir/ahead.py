@@ -53,6 +53,7 @@ def loops_ahead(s: Stmt) -> tuple[For, ...]:
     return own + tuple(loop for inner in inner_statements(s) for loop in loops_ahead(inner))
 
 
+@fact
 def why_not_ahead(loop: For) -> str | None:
     """Why part of the body may not run ahead as the loop says; None where it may."""
     assert loop.ahead is not None

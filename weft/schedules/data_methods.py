@@ -31,6 +31,7 @@ from weft.schedules.pipeline import double_buffer, pipeline
 from weft.schedules.precompute import precompute
 from weft.schedules.prefetch import prefetch
 from weft.schedules.privatize import privatize
+from weft.schedules.recompute import recompute
 from weft.schedules.reverse_compute_at import check_reverse_compute_at, reverse_compute_at
 from weft.schedules.rewrite import PRIMITIVES, Rewrite
 from weft.schedules.rfactor import Start, rfactor
@@ -240,6 +241,10 @@ class DataMethods(ScheduleState):
         """
         made = self.run(precompute, self.name(block), *iters)
         return self.handle(BlockRef, made[0]), self.handle(BufferRef, made[1])
+
+    def recompute(self, block: AnyBlock, *readers: AnyBlock) -> tuple[BlockRef, BufferRef]:
+        """What ``block`` computes, a second time for ``readers``. Returns the second block and its storage."""
+        return self._block_and_buffer(self.run(recompute, *self.names((block, *readers))))
 
     def reverse_compute_at(self, block: AnyBlock, loop: AnyLoop) -> None:
         """``block`` joins ``loop``, in which what it reads is computed: an iteration uses what it has finished."""

@@ -14,7 +14,7 @@ from weft.ir.errors import ScheduleError, did_you_mean
 from weft.ir.expr import Var
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.nesting import inner_statements, path_to
-from weft.ir.stmt import Alloc, Block, For, Kernel, Stmt, Tensorized
+from weft.ir.stmt import Alloc, Block, For, Kernel, Seq, Stmt, Tensorized
 from weft.ir.visit import fact
 
 
@@ -49,6 +49,18 @@ def _listed(root: Stmt) -> Listed:
 
 def listed(root: Kernel | Stmt) -> Listed:
     return _listed(root.body if isinstance(root, Kernel) else root)
+
+
+@fact
+def _nests(root: Stmt) -> tuple[Stmt, ...]:
+    if not isinstance(root, (Seq, Alloc)):
+        return (root,)
+    return tuple(itertools.chain.from_iterable(map(_nests, inner_statements(root))))
+
+
+def top_nests(kernel: Kernel) -> tuple[Stmt, ...]:
+    """The statements outside all loops and tests, in order."""
+    return _nests(kernel.body)
 
 
 def all_loops(root: Kernel | Stmt) -> list[For]:

@@ -19,6 +19,7 @@ from weft.schedules.rewrite import PRIMITIVES
 from weft.schedules.scan import scan
 from weft.schedules.set_kind import Level, bind, parallel, serial, unroll, vectorize
 from weft.schedules.shift import shift, skew
+from weft.schedules.skip_masked import skip_masked
 from weft.schedules.specialize import check_specialize, specialize
 from weft.schedules.split import Tail, split, tile
 from weft.schedules.split_axis import split_axis
@@ -192,6 +193,10 @@ class LoopMethods(ScheduleState):
         """
         (made,) = self.run(cut, self.name(loop), at)
         return self.handle(Loop, made)
+
+    def skip_masked(self, loop: AnyLoop) -> None:
+        """``loop`` runs only where masks leave anything of what is added to sums (fast numerics)."""
+        self.run(skip_masked, self.name(loop))
 
     def trim(self, loop: AnyLoop) -> None:
         """``loop`` runs only where the tests directly inside it hold, and they are gone."""

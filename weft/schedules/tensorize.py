@@ -15,7 +15,7 @@ from weft.ir.stmt import Block, For, Kernel, Seq, Stmt, Tensorized
 from weft.ir.visit import fact, free_vars
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.decompose_reduction import outermost_reduction_loop
-from weft.schedules.find import all_loops, find_loop, listed, ranges_at
+from weft.schedules.find import all_loops, find_loop, listed, ranges_at, top_nests
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
@@ -59,9 +59,16 @@ def _proved_at(s: Tensorized) -> list[Any]:
     return []
 
 
+@fact
+def _proved_inside(nest: Stmt) -> list[bool]:
+    """Not empty where all in ``nest``, outside all loops and so the same wherever it stands, was found to be that."""
+    return []
+
+
 def check_tensorized(kernel: Kernel) -> Verdict:
     """Whether every tensorized nest still does what its intrinsic means; asked after each other step."""
-    for s in listed(kernel).tensorized:
+    fresh = [nest for nest in top_nests(kernel) if not _proved_inside(nest)]
+    for s in (s for nest in fresh for s in listed(nest).tensorized):
         ranges, threads = ranges_at(kernel, s), threads_around(kernel, s)
         used = {name: ranges[name] for name in free_vars(s) if name in ranges}
         place = used, [(x.var.name, x.lo, x.hi) for x in threads]
@@ -73,6 +80,8 @@ def check_tensorized(kernel: Kernel) -> Verdict:
         else:
             why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {match.reason}"
             return refuse(why, alternatives=("the step before s.tensorize",))
+    for nest in fresh:
+        _proved_inside(nest).append(True)
     return OK
 
 

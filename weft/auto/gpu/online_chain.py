@@ -82,9 +82,9 @@ def find_matrices(draft: GpuDraft, extremum: Stage) -> tuple[Stage, Buffer] | No
     such chain."""
     if extremum.op != "max" or len(extremum.reductions) != 1 or extremum.is_inside or not draft.is_fast:
         return None
-    above = [s for s in _connected(draft, extremum, down=False) if _is_product(s)]
+    above = [s for s in _connected(draft, extremum, down=False) if is_product(s)]
     sums = [s for s in _connected(draft, extremum, down=True) if s.op == "+"]
-    below = [x.buffer for s in sums for x in _narrow_loads(s) if not _is_summed_along(x, s)]
+    below = [x.buffer for s in sums for x in narrow_loads(s) if not _is_summed_along(x, s)]
     return (above[0], below[0]) if above and below else None
 
 
@@ -115,7 +115,7 @@ def _is_summed_along(x: Load, s: Stage) -> bool:
     return any(r.name in free_vars(x.indices[-1]) for r in s.reductions)
 
 
-def _is_product(s: Stage) -> bool:
+def is_product(s: Stage) -> bool:
     return s.op == "+" and len(s.reductions) == 1 and len(s.distinct_reads) == len(_narrow_reads(s)) == 2
 
 
@@ -200,8 +200,8 @@ def _normalize_in_the_end(draft: GpuDraft, product: str, totals: tuple[str, ...]
 
 def split_groups(draft: GpuDraft, scores: Stage) -> None:
     """Groups of queries that share keys, as an axis, where there are but few queries else: its rows are one tile."""
-    narrow, written = _narrow_loads(scores), scores.block.body
-    alone = [i.count for i in scores.spatial if sum(_uses(x, i.name) for x in narrow) == 1]
+    narrow, written = narrow_loads(scores), scores.block.body
+    alone = [i.count for i in scores.spatial if sum(uses(x, i.name) for x in narrow) == 1]
     if min(alone, default=1) >= FEW_ROWS or not isinstance(written, Store):
         return
     for e in dict.fromkeys(e for x in narrow for e in x.indices):
@@ -222,16 +222,16 @@ def _read(draft: GpuDraft, scores: str, extremum: str, totals: tuple[str, ...], 
     (deep,), own, keys = first.reductions, iterators(draft, scores, scores), _keys(draft, scores, extremum)
     if keys is None or any(_keys(draft, scores, s) != keys for s in (*totals, sums)):
         raise ScheduleError(f"`{extremum}` and `{sums}` do not go through the same elements of `{scores}`")
-    keyed = [x for x in _narrow_loads(first) if _uses(x, own[keys])]
-    queries = [x for x in _narrow_loads(first) if not _uses(x, own[keys])]
+    keyed = [x for x in narrow_loads(first) if uses(x, own[keys])]
+    queries = [x for x in narrow_loads(first) if not uses(x, own[keys])]
     values = _values(draft, second, scores)
     if len(keyed) != 1 or len(queries) != 1 or len(values) != 1:
         raise ScheduleError(f"`{scores}` and `{sums}` are no products with keys and values")
-    alone = [d for d in range(len(own)) if _uses(queries[0], own[d]) and not _uses(keyed[0], own[d])]
+    alone = [d for d in range(len(own)) if uses(queries[0], own[d]) and not uses(keyed[0], own[d])]
     rows = max(alone, key=lambda d: first.by_name[own[d]].count, default=None)
     target, weighed = iterators(draft, sums, sums), iterators(draft, sums, scores)
-    mine = [d for d, i in enumerate(target) if _is_along(values[0], i) and i not in weighed]
-    if rows is None or not mine or not all(_is_along(x, deep.name) for x in (queries[0], keyed[0])):
+    mine = [d for d, i in enumerate(target) if is_along(values[0], i) and i not in weighed]
+    if rows is None or not mine or not all(is_along(x, deep.name) for x in (queries[0], keyed[0])):
         raise ScheduleError(f"elements of what `{scores}` and `{sums}` multiply do not lie side by side along the sums")
     _check_users(draft, (scores, extremum, *totals, sums))
     if len({x.buffer.dtype for x in (*queries, *keyed, *values)}) > 1:
@@ -251,7 +251,7 @@ def _keys(draft: GpuDraft, scores: str, name: str) -> int | None:
 def _values(draft: GpuDraft, s: Stage, scores: str) -> list[Load]:
     """What ``s`` reads of 16-bit matrices by an iterator that scores do not have: a mask is none, nor is a bias."""
     weighed = iterators(draft, s.name, scores)
-    return [x for x in _narrow_loads(s) if any(free_vars(i).keys() - {*weighed} for i in x.indices)]
+    return [x for x in narrow_loads(s) if any(free_vars(i).keys() - {*weighed} for i in x.indices)]
 
 
 def _check_users(draft: GpuDraft, inside: tuple[str, ...]) -> None:
@@ -263,15 +263,15 @@ def _check_users(draft: GpuDraft, inside: tuple[str, ...]) -> None:
         raise ScheduleError(f"what is made of `{sums}` is not one formula, or others need what it is made from")
 
 
-def _narrow_loads(s: Stage) -> list[Load]:
+def narrow_loads(s: Stage) -> list[Load]:
     return list(dict.fromkeys(n for n in loads(s.block.body) if _is_narrow(n.buffer)))
 
 
-def _uses(x: Load, iterator: str) -> bool:
+def uses(x: Load, iterator: str) -> bool:
     return any(iterator in free_vars(i) for i in x.indices)
 
 
-def _is_along(x: Load, iterator: str) -> bool:
+def is_along(x: Load, iterator: str) -> bool:
     """Whether neighbours along ``iterator`` lie side by side, and it is in no other subscript."""
     *others, last = x.indices
     strides = x.buffer.element_strides()
@@ -313,7 +313,7 @@ def find_pair(draft: GpuDraft, sums: Stage) -> tuple[Stage, Stage] | None:
     if sums.op != "+" or len(sums.reductions) != 1 or sums.is_inside or not draft.is_fast:
         return None
     formulas = [s for s in draft.stages.producers(sums) if _is_between(draft, s, sums)]
-    products = [p for s in formulas for p in draft.stages.producers(s) if _is_product(p) and _is_between(draft, p, s)]
+    products = [p for s in formulas for p in draft.stages.producers(s) if is_product(p) and _is_between(draft, p, s)]
     is_pair = len(formulas) == len(products) == 1 and formulas[0].op == "=" and len(sums.distinct_reads) == 2
     return (products[0], formulas[0]) if is_pair and not products[0].is_inside else None
 
@@ -335,16 +335,16 @@ def make_pair(draft: GpuDraft, name: str) -> Chain:
     if iterators(draft, weight, scores) != iterators(draft, weight, weight):
         raise ScheduleError(f"`{weight}` has the elements of `{scores}` elsewhere")
     keys = weighed.index(second.reductions[0].name)
-    keyed = [x for x in _narrow_loads(found[0]) if _uses(x, own[keys])]
-    queries = [x for x in _narrow_loads(found[0]) if not _uses(x, own[keys])]
-    values = [x for x in _narrow_loads(second) if x.buffer.name != found[1].write.buffer.name]
+    keyed = [x for x in narrow_loads(found[0]) if uses(x, own[keys])]
+    queries = [x for x in narrow_loads(found[0]) if not uses(x, own[keys])]
+    values = [x for x in narrow_loads(second) if x.buffer.name != found[1].write.buffer.name]
     if not len(keyed) == len(queries) == len(values) == 1:
         raise ScheduleError(f"`{scores}` and `{name}` do not multiply two matrices each")
     (deep,) = found[0].reductions
-    alone = [d for d in range(len(own)) if _uses(queries[0], own[d]) and not _uses(keyed[0], own[d])]
+    alone = [d for d in range(len(own)) if uses(queries[0], own[d]) and not uses(keyed[0], own[d])]
     rows = max(alone, key=lambda d: found[0].by_name[own[d]].count, default=None)
-    mine = [d for d, i in enumerate(iterators(draft, name, name)) if i not in weighed and _uses(values[0], i)]
-    if rows is None or len(mine) != 1 or not all(_is_along(x, deep.name) for x in (queries[0], keyed[0])):
+    mine = [d for d, i in enumerate(iterators(draft, name, name)) if i not in weighed and uses(values[0], i)]
+    if rows is None or len(mine) != 1 or not all(is_along(x, deep.name) for x in (queries[0], keyed[0])):
         raise ScheduleError(f"elements of what `{scores}` multiplies do not lie side by side along the sums")
     if len({x.buffer.dtype for x in (*queries, *keyed, *values)}) > 1:
         raise ScheduleError(f"types of what `{scores}` and `{name}` multiply differ")

@@ -9,15 +9,12 @@ What comes out, outermost first::
         formula of each score, extremum of each row, weights, totals; sums so far rescaled
         sums: weights, from registers, times values
       what is done with sums and totals, stored
-
-A thread has two rows in part, as instructions of warp groups spread them; the rest of a row is with three others.
 """
 
 from __future__ import annotations
 
-from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, split_names
+from weft.auto.gpu.contraction_digits import BLOCK, GROUP_ROWS, split_names
 from weft.auto.gpu.contraction_operands import cooperate
-from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.online_chain import (
     INSTRUCTIONS,
@@ -30,6 +27,7 @@ from weft.auto.gpu.online_chain import (
     split_groups,
 )
 from weft.auto.gpu.online_plan import OnlinePlan, counts_of, online_plans, part_size
+from weft.auto.gpu.tile_pass import TilePass, layout_words
 from weft.auto.strategy import Strategy
 from weft.ir.affine import linear_form
 from weft.ir.errors import ScheduleError
@@ -37,9 +35,6 @@ from weft.ir.expr import Expr, Load, Var
 from weft.ir.visit import free_vars
 from weft.schedules.find import find_buffer, find_loop
 from weft.schedules.layouts import LETTERS
-
-#: Steps of the depth of an instruction.
-STEP = 16
 
 
 def apply_online(draft: GpuDraft, name: str, plan: OnlinePlan) -> None:
@@ -71,21 +66,14 @@ def _bring_together(draft: GpuDraft, extremum: str, chain: Chain) -> None:
     draft.scheduled |= {extremum, *totals, sums, result}
 
 
-def _words(dimension: int, count: int, tile: int) -> list[str]:
-    """A dimension in a layout; what a tile has more than there is, is zeros."""
-    letter = LETTERS[dimension]
-    return [letter] if count >= tile else [f"{letter}/{tile}", f"{letter}%{tile}"]
-
-
-class OnePass:
+class OnePass(TilePass):
     """The nest under way."""
 
     def __init__(self, draft: GpuDraft, chain: Chain, plan: OnlinePlan) -> None:
-        self.draft, self.s, self.c, self.plan = draft, draft.s, chain, plan
+        super().__init__(draft)
+        self.c, self.plan = chain, plan
         self.counts, self.across = counts_of(draft, chain), iterators(draft, chain.sums, chain.sums)[chain.columns]
         self.width = draft.stage(chain.sums).by_name[self.across].count
-        self.outer: tuple[str, ...] = ()
-        self.key = ""
         # What `online` makes: of each row, sums that are rescaled, and of what is finished in the end.
         self.of_rows, self.rescaled = list[str](), list[str]()
         self.finished_rows, self.finished = list[str](), list[str]()
@@ -165,7 +153,7 @@ class OnePass:
             s.store_at(self._buffer(name), self.key)
         rank = find_buffer(s.kernel, self._buffer(c.weight)).rank
         counts = zip((c.rows, c.keys), self.counts, (self.plan.rows, self.plan.keys))
-        tile = [word for dimension, count, size in counts for word in _words(dimension, count, size)]
+        tile = [word for dimension, count, size in counts for word in layout_words(dimension, count, size)]
         order = " ".join([*(LETTERS[d] for d in range(rank) if d not in (c.rows, c.keys)), *tile])
         made = s.pack(self._buffer(c.weight), order, at=self.key, scope="shared", pad=True, readers=[c.sums])
         self.packed, operand = str(made[0]), str(made[1])
@@ -204,36 +192,6 @@ class OnePass:
     def is_uneven(self) -> bool:
         return any(n % tile for n, tile in zip(self.counts, (self.plan.rows, self.plan.keys)))
 
-    def _buffer(self, name: str) -> str:
-        return self.draft.stage(name).write.buffer.name
-
-    def _inner(self, name: str, *, in_keys: bool = True) -> list[str]:
-        """The loops of a block in a tile of rows, or in one of keys."""
-        return [str(x) for x in self.s.loops(name)][len(self.outer) + in_keys :]
-
-    # Threads
-
-    def _rows(self, loop: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Threads through rows, and what a thread has of them."""
-        group, loop = split_names(self.s, loop, GROUP_ROWS)
-        warp, loop = split_names(self.s, loop, WARP_ROWS)
-        half, lane = split_names(self.s, loop, HALF)
-        return (group, warp, lane), (half,)
-
-    def _columns(self, loop: str, name: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
-        block, loop = self.cut[name] if name in self.cut else split_names(self.s, loop, BLOCK)
-        tile, loop = split_names(self.s, loop, COLUMNS)
-        pair, odd = split_names(self.s, loop, PAIR)
-        return (pair,), (block, tile, odd)
-
-    def _bind(self, threads: tuple[str, ...], own: tuple[str, ...], *, vector: bool = False) -> None:
-        for loop in threads:
-            self.s.bind(loop, "thread")
-        for loop in own[:-1] if vector else own:
-            self.s.unroll(loop)
-        if vector:
-            self.s.vectorize(own[-1])
-
     def spread(self) -> None:
         """All that is done with scores, extrema and sums, by the threads that have them."""
         c = self.c
@@ -251,18 +209,6 @@ class OnePass:
         self._spread_tile(c.result, in_keys=False, vector=True)
         for name in c.per_row:
             self._reduce(name)
-
-    def _spread_rows(self, name: str, *, in_keys: bool = True) -> None:
-        threads, own = self._rows(self._inner(name, in_keys=in_keys)[-1])
-        self.s.reorder(*threads, *own)
-        self._bind(threads, own)
-
-    def _spread_tile(self, name: str, *, in_keys: bool = True, vector: bool = False) -> None:
-        *_, rows, columns = self._inner(name, in_keys=in_keys)
-        rows = self._inner(name, in_keys=in_keys)[0] if name in self.cut else rows
-        (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
-        self.s.reorder(*down, *across, *half, *own)
-        self._bind((*down, *across), (*half, *own), vector=vector)
 
     def _reduce(self, name: str) -> None:
         """What a thread has of a row first, then what the four that have one bring together."""
@@ -297,19 +243,6 @@ class OnePass:
             s.tensorize(loop, INSTRUCTIONS[c.dtype])
         s.pipeline(*(storage for _, storage in self.tiles), stages=plan.stages)
 
-    def _product(self, name: str, pieces: tuple[str, ...] = ()) -> str:
-        """The loops of a product as those of an instruction, for each of ``pieces``; the outermost of these."""
-        s = self.s
-        rows, columns, *_, deep = self._inner(name)
-        (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
-        steps, step = split_names(s, deep, STEP)
-        s.reorder(*pieces, *down, *across, steps, *half, *own, step)
-        for loop in (*down, *across):
-            s.bind(loop, "thread")
-        for loop in pieces:
-            s.unroll(loop)
-        return steps
-
     def _stage(self, access: Load, reader: str, at: str) -> tuple[str, str]:
         """What a tile reads of a matrix, in rows of shared memory as instructions read them."""
         c, rank = self.c, access.buffer.rank
@@ -324,7 +257,7 @@ class OnePass:
         along = LETTERS[rank - 1]
         tile = self.plan.rows if access is c.queries else self.plan.keys
         tile = 0 if own.indices[-1] == Var(tiled) else tile
-        rows = _words(deep[0], int(access.buffer.shape[deep[0]].value), tile)  # type: ignore[attr-defined]
+        rows = layout_words(deep[0], int(access.buffer.shape[deep[0]].value), tile)  # type: ignore[attr-defined]
         if access is c.queries and not others:  # what a tile has one of comes first: the copy engine's turns
             others, rows = [f"{LETTERS[deep[0]]}/{tile}"], [f"{LETTERS[deep[0]]}%{tile}"]
         order = " ".join([*others, f"{along}/{BLOCK}", *rows, f"{along}%{BLOCK}"])

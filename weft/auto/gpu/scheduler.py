@@ -18,6 +18,7 @@ from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.rows import ROWS
 from weft.auto.gpu.scans import take_scans
 from weft.auto.gpu.scatters import SCATTERS
+from weft.auto.gpu.score_products import take_scores
 from weft.auto.gpu.tiles import TILES
 from weft.auto.gpu.unfolded import unfold_sums
 from weft.auto.gpu.windows import WINDOWS
@@ -57,6 +58,7 @@ def auto_schedule_gpu(
     draft = GpuDraft(schedule, machine, constants)
     draft.rank = rank
     take_online(draft)
+    take_scores(draft)
     fuse_stages(draft)
     merge_product_axes(draft)
     unfold_sums(draft)

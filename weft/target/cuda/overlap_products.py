@@ -50,8 +50,8 @@ class _Parts:
 
 def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
     """``s`` as above; None where it is no such loop. ``start`` tells what products a statement is."""
-    allocs, parts = _taken_out(s.body)
-    if not parts or not _is_hint(parts[-1], "turn_release") or not isinstance(parts[-1], Evaluate):
+    allocs, parts = taken_out(s.body)
+    if not parts or not is_hint(parts[-1], "turn_release") or not isinstance(parts[-1], Evaluate):
         return None
     products = {n: found for n, part in enumerate(parts[:-1]) if (found := start(part)) is not None}
     if len(products) != 2 or max(products) != len(parts) - 2 or _turns(parts) < LEAST_TURNS:
@@ -63,7 +63,7 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
         return None
     number, *rings = parts[-1].call.args
     starts = [*cut.first, hint("hold", first.sums), start_first]
-    begin = [*cut.fills, *(_from_nothing(start_first) if all(map(_is_zeros, cut.first)) else starts)]
+    begin = [*cut.fills, *(from_nothing(start_first) if all(map(is_zeros, cut.first)) else starts)]
     kept = [a for a in allocs if a.buffer != first.sums.buffer]
     start_all = (begin, [hint("hold", second.sums), start_second])
     return Alloc(
@@ -102,13 +102,13 @@ def _turned(
     ])  # fmt: skip
 
 
-def _is_zeros(s: Stmt) -> bool:
+def is_zeros(s: Stmt) -> bool:
     """Whether ``s`` does nothing but store zeros."""
     found = stores(s)
     return bool(found) and all(isinstance(n, Store) and n.value in (const(0, n.value.dtype),) for n in found)
 
 
-def _from_nothing(start: Stmt) -> list[Stmt]:
+def from_nothing(start: Stmt) -> list[Stmt]:
     """``start`` where sums begin: the first instruction need not have what is in them."""
     first = simplify(substitute(start.body, {start.var: start.lo})) if isinstance(start, For) else start
     assert isinstance(first, Evaluate)
@@ -121,13 +121,13 @@ def _settled(products: GroupProducts, pending: int) -> list[Stmt]:
     return [hint("products_wait", idx(pending)), hint("hold", products.sums)]
 
 
-def _taken_out(s: Stmt) -> tuple[list[Alloc], list[Stmt]]:
+def taken_out(s: Stmt) -> tuple[list[Alloc], list[Stmt]]:
     """The storage of an iteration, and its statements one after another."""
     allocs: list[Alloc] = []
     parts: list[Stmt] = []
     for part in flat(s):
         if isinstance(part, Alloc):
-            inner, own = _taken_out(part.body)
+            inner, own = taken_out(part.body)
             allocs += [part, *inner]
             parts += own
         else:
@@ -148,15 +148,15 @@ def _cut(parts: Sequence[Stmt], one: int, sums: str, second: GroupProducts) -> _
         held = mentions(part)
         if n == one:
             continue
-        if bulk_copies(part) or _is_hint(part, "turn_claim", "turn_await"):
+        if bulk_copies(part) or is_hint(part, "turn_claim", "turn_await"):
             found.fills.append(part)
-        elif isinstance(part, If) and all(_is_hint(inner, "turn_release") for inner in flat(part.then)):
+        elif isinstance(part, If) and all(is_hint(inner, "turn_release") for inner in flat(part.then)):
             found.releases.append(part)
         elif held.stored == {sums} and not held.loaded - {sums} and n < one:
             found.first.append(part)
         elif found.after or held.stored & of_second:
             found.after.append(part)
-        elif not (isinstance(part, Barrier) or _is_hint(part, "publish")):
+        elif not (isinstance(part, Barrier) or is_hint(part, "publish")):
             found.between.append(part)
     touched = [_touched(mentions(n)) for n in found.after]
     waits = [n for n in found.after if isinstance(n, Barrier) and n.scope == "block"]
@@ -167,7 +167,7 @@ def _touched(held: Mentions) -> frozenset[str]:
     return held.loaded | held.stored | held.addressed
 
 
-def _is_hint(s: Stmt, *names: str) -> bool:
+def is_hint(s: Stmt, *names: str) -> bool:
     return isinstance(s, Evaluate) and s.call.name in names
 
 

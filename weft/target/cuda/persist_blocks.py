@@ -23,13 +23,24 @@ from math import prod
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Binary, Cast, Compare, Expr, Load, Var, const, idx
+from weft.ir.expr import AddressOf, Binary, Cast, Compare, Const, Expr, Load, Var, const, idx
 from weft.ir.hardware import BULK_COPY
 from weft.ir.interval import Ranges
 from weft.ir.nesting import around, find_path, flat, perfect_nest, replace_in, sequence, statements, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Assign, Barrier, For, If, Kernel, Let, Stmt, Store, Tensorized, hint
-from weft.ir.visit import Node, free_vars, fresh_name, map_statements, mentions, rewrite, stores, used_names, walk
+from weft.ir.visit import (
+    Node,
+    free_vars,
+    fresh_name,
+    map_statements,
+    mentions,
+    rewrite,
+    stores,
+    substitute,
+    used_names,
+    walk,
+)
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range, runs_at_least_once
 from weft.target.cuda.launch_bounds import kept_words
 
@@ -87,12 +98,12 @@ def _persisted(launch: For, cores: int, blocks_a_core: Callable[..., int], taken
     block = replace(launch, var=Var(fresh_name("b", taken)), hi=idx(count))
     place: Expr = block.var
     loop = find_bulk_loop(body)
-    is_uneven = bool(free_vars(loop.hi).keys() & {x.var.name for x in blocks})
-    if is_uneven:  # to and fro, so that no block has the more to do of every round
+    more = _grows(loop, blocks)
+    if more:  # to and fro, so that no block has the more to do of every round
         place = place + turn.var % 2 * (count - 1 - 2 * block.var)
     number = turn.var * count + place
-    # Of tiles that differ the last ones have most to do, and are best done first.
-    tile = (total - 1) - number if is_uneven else number
+    # Tiles that have most to do are best done first.
+    tile = (total - 1) - number if more > 0 else number
     counter = Var(fresh_name("turned", taken), dt.uint8)
     ranges = {x.var.name: loop_range(x, {}) for x in blocks}
     body, counts_turns = _numbered(turn, body, counter, ranges)
@@ -109,6 +120,20 @@ def _persisted(launch: For, cores: int, blocks_a_core: Callable[..., int], taken
     for s in reversed([x for x in inner if isinstance(x, Alloc)]):
         body = replace(s, body=body)
     return simplify(replace(block, body=body))
+
+
+def _grows(loop: For, blocks: Sequence[For]) -> int:
+    """Whether ``loop`` runs as often in all blocks (0), more often in later ones (1), or less often (-1)."""
+    found = 0
+    for x in blocks:
+        if x.var.name in {*free_vars(loop.lo), *free_vars(loop.hi)}:
+            others: dict[Var, Expr] = {y.var: y.lo for y in blocks if y is not x}
+            counts = [
+                simplify(substitute(substitute(loop.hi - loop.lo, {x.var: at}), others)) for at in (x.lo, x.hi - 1)
+            ]
+            first, last = (int(e.value) if isinstance(e, Const) else 0 for e in counts)
+            found = found or (-1 if first > last else 1)
+    return found
 
 
 def _digits(number: Expr, counts: Sequence[int]) -> list[Expr]:

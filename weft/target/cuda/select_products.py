@@ -44,6 +44,7 @@ from weft.target.cuda.async_copies import Copy, copy_of, find_rings
 from weft.target.cuda.intrinsics import MMA, WGMMA
 from weft.target.cuda.overlap_products import is_product, overlapped
 from weft.target.cuda.read_products import GroupProducts, Products, Site, read_groups, read_products
+from weft.target.cuda.start_early import started_early
 from weft.target.cuda.swizzle import find_swizzled
 
 
@@ -107,7 +108,9 @@ class _Select:
             inner = replace(inner, rings=find_rings(s), site=replace(inner.site, swizzled=swizzled, launch=s))
         elif s.kind == "thread":
             inner = replace(inner, site=replace(inner.site, threads=(*inner.site.threads, s)))
-        bulk = overlapped(s, inner.making(s.body).started) or inner.bulk_loop(s) or inner.parts_loop(s)
+        within = inner.making(s.body)
+        bulk = overlapped(s, within.started) or started_early(s, within.started)
+        bulk = bulk or inner.bulk_loop(s) or inner.parts_loop(s)
         if bulk is not None:
             return bulk
         found = inner.read_loop(s)

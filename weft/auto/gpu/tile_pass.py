@@ -1,0 +1,86 @@
+"""What nests of products by warp groups have in common that keep sums of one in registers for the next.
+
+A block has a tile of rows, and goes through tiles of what these are multiplied with (``key`` is that loop). A thread
+has two rows in part, as instructions of warp groups spread them; the rest of a row is with three others.
+"""
+
+from __future__ import annotations
+
+from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, split_names
+from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
+from weft.auto.gpu.draft import GpuDraft
+from weft.schedules.layouts import LETTERS
+
+#: Steps of the depth of an instruction.
+STEP = 16
+
+
+def layout_words(dimension: int, count: int, tile: int) -> list[str]:
+    """A dimension in a layout; what a tile has more than there is, is zeros."""
+    letter = LETTERS[dimension]
+    return [letter] if count >= tile else [f"{letter}/{tile}", f"{letter}%{tile}"]
+
+
+class TilePass:
+    """The nest under way: loops over blocks are ``outer``, ``cut`` those through columns that are cut into blocks."""
+
+    def __init__(self, draft: GpuDraft) -> None:
+        self.draft, self.s = draft, draft.s
+        self.outer: tuple[str, ...] = ()
+        self.key = ""
+        self.cut: dict[str, tuple[str, str]] = {}
+
+    def _buffer(self, name: str) -> str:
+        return self.draft.stage(name).write.buffer.name
+
+    def _inner(self, name: str, *, in_keys: bool = True) -> list[str]:
+        """The loops of a block in a tile of rows, or in one of keys."""
+        return [str(x) for x in self.s.loops(name)][len(self.outer) + in_keys :]
+
+    # Threads
+
+    def _rows(self, loop: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Threads through rows, and what a thread has of them."""
+        group, loop = split_names(self.s, loop, GROUP_ROWS)
+        warp, loop = split_names(self.s, loop, WARP_ROWS)
+        half, lane = split_names(self.s, loop, HALF)
+        return (group, warp, lane), (half,)
+
+    def _columns(self, loop: str, name: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
+        block, loop = self.cut[name] if name in self.cut else split_names(self.s, loop, BLOCK)
+        tile, loop = split_names(self.s, loop, COLUMNS)
+        pair, odd = split_names(self.s, loop, PAIR)
+        return (pair,), (block, tile, odd)
+
+    def _bind(self, threads: tuple[str, ...], own: tuple[str, ...], *, vector: bool = False) -> None:
+        for loop in threads:
+            self.s.bind(loop, "thread")
+        for loop in own[:-1] if vector else own:
+            self.s.unroll(loop)
+        if vector:
+            self.s.vectorize(own[-1])
+
+    def _spread_rows(self, name: str, *, in_keys: bool = True) -> None:
+        threads, own = self._rows(self._inner(name, in_keys=in_keys)[-1])
+        self.s.reorder(*threads, *own)
+        self._bind(threads, own)
+
+    def _spread_tile(self, name: str, *, in_keys: bool = True, vector: bool = False) -> None:
+        *_, rows, columns = self._inner(name, in_keys=in_keys)
+        rows = self._inner(name, in_keys=in_keys)[0] if name in self.cut else rows
+        (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
+        self.s.reorder(*down, *across, *half, *own)
+        self._bind((*down, *across), (*half, *own), vector=vector)
+
+    def _product(self, name: str, pieces: tuple[str, ...] = ()) -> str:
+        """The loops of a product as those of an instruction, for each of ``pieces``; the outermost of these."""
+        s = self.s
+        rows, columns, *_, deep = self._inner(name)
+        (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
+        steps, step = split_names(s, deep, STEP)
+        s.reorder(*pieces, *down, *across, steps, *half, *own, step)
+        for loop in (*down, *across):
+            s.bind(loop, "thread")
+        for loop in pieces:
+            s.unroll(loop)
+        return steps
