@@ -41,7 +41,9 @@ def part_loops(c: Contraction) -> list[PartLoop]:
     found = [loop for i in c.stage.iters if i.loop is not None for loop in _loops_of(c, i)]
     order = _BLOCKED if c.plan.blocking is not None else _APART if c.is_apart else _WHOLE
 
-    def place(loop: PartLoop) -> tuple[int, bool]:
+    def place(loop: PartLoop) -> tuple[int, int]:
+        if loop.part == "reductions" and c.plan.steps:
+            return order.index(loop.part), c.plan.steps.index((loop.of, loop.step))
         # Rows that vectors are loaded for are innermost: an element goes to all of them, and then is needed no more.
         is_inside = loop.part == "unrolled" and c.is_batch(loop.of)
         return order.index(loop.part), is_inside or (loop.trips != 1 and loop.part == "batch")
@@ -55,7 +57,8 @@ def _loops_of(c: Contraction, i: StageIter) -> Iterator[PartLoop]:
         yield PartLoop("batch", i.name, 1, 1, 1)
     elif i.is_reduction:
         pieces: list[tuple[Part, int]] = [("pieces", blocking.depth)] if blocking and blocking.along == i.name else []
-        yield from _cut(c, i, [*pieces, ("reductions", 1)])
+        steps = [by for of, by in c.plan.steps if of == i.name] or [1]
+        yield from _cut(c, i, [*pieces, *(("reductions", by) for by in steps)])
     elif i.name == c.plan.lane:
         if blocking is None:
             yield from _cut(c, i, [("panels", c.plan.width), ("lanes", 1)])

@@ -14,7 +14,7 @@ from itertools import takewhile
 from math import gcd
 
 from weft.auto.contraction_nest import Nest, part_loops
-from weft.auto.contraction_plan import Contraction, footprint
+from weft.auto.contraction_plan import Contraction, footprint, packed_layout
 from weft.auto.contraction_time import copy_depth
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_outermost
@@ -23,7 +23,6 @@ from weft.ir.affine import affine_form
 from weft.ir.expr import Select
 from weft.ir.visit import walk
 from weft.schedules.find import find_block
-from weft.schedules.layouts import LETTERS
 
 #: Times that an element is read, each time with a test whether it exists, before a copy that needs none pays.
 MANY_TESTS = 4
@@ -90,7 +89,7 @@ def pack_rows(draft: Draft, c: Contraction) -> None:
     """Operands of which one element at a time is used, laid out so that a step of the sum finds its rows together."""
     for access, row in c.by_rows:
         tile = c.rows[row]
-        _copy_in_tiles(draft, c.stage, access, row, tile, None)
+        _copy_in_tiles(draft, c, access, row, tile, None)
         what = f"`{access.buffer.name}` copied once, {tile} rows side by side"
         draft.decide("packing", c.stage.name, what, "each step of the sum would take them from other lines")
 
@@ -109,21 +108,20 @@ def _panel_loop(draft: Draft, c: Contraction, nest: Nest, access: StageAccess) -
 def _pack(draft: Draft, c: Contraction, access: StageAccess, at: str | None) -> None:
     """Copies so that the elements of a tile's lanes are side by side."""
     tile = c.plan.width
-    _copy_in_tiles(draft, c.stage, access, c.plan.lane, tile, at)
+    _copy_in_tiles(draft, c, access, c.plan.lane, tile, at)
     where = "once" if at is None else f"at `{at}`"
     what = f"`{access.buffer.name}` copied {where} with {tile} elements along `{c.plan.lane}` side by side"
     draft.decide("packing", c.stage.name, what, _reason(c, access))
 
 
-def _copy_in_tiles(draft: Draft, stage: Stage, access: StageAccess, name: str, tile: int, at: str | None) -> None:
-    """What ``stage`` reads through ``access``, with ``tile`` elements along iterator ``name`` side by side."""
+def _copy_in_tiles(draft: Draft, c: Contraction, access: StageAccess, name: str, tile: int, at: str | None) -> None:
+    """What is read through ``access``, with ``tile`` elements along iterator ``name`` side by side."""
+    stage, steps = c.stage, c.plan.steps
     along, i = access.subscript_of(name), stage.by_name[name]
     assert along is not None, "only such are packed"
     if (step := _outer_step(draft, stage, name)) % tile:
         tile = step  # tiles begin where shared loops are, not at multiples of their own size
-    letter, others = LETTERS[along], [LETTERS[d] for d in range(access.buffer.rank) if d != along]
-    whole = i.exact and i.count <= tile
-    layout = " ".join([*others, letter] if whole else [f"{letter}/{tile}", *others, f"{letter}%{tile}"])
+    layout = packed_layout(access, steps, along, None if i.exact and i.count <= tile else tile)
     load, _ = draft.s.pack(access.buffer.name, layout, at=at, readers=[stage.name])
     if load is not None:  # a temporary is stored so in the first place
         draft.scheduled.add(load.name)

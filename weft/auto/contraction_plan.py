@@ -18,6 +18,10 @@ from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.ir.expr import Binary, Cast, Expr, Select
 from weft.ir.stmt import Stmt, Store
 from weft.ir.visit import Node, fact, loads, rewrite
+from weft.schedules.layouts import LETTERS
+
+#: Iterators of sums and what their loops move them on by, outermost first.
+Steps = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class ContractionPlan:
     """Lanes along ``lane``, ``width`` elements and ``rows`` of each tile of sums in registers.
 
     ``packed`` are buffers that are copied so that the elements of a tile's lanes are side by side, ``by_rows`` those
-    so that the elements of its rows are.
+    so that the elements of its rows are. ``steps`` are the loops of the sum, outermost first, by iterator and what they
+    move it on by; none where the program's own order stays.
     """
 
     lane: str
@@ -43,6 +48,7 @@ class ContractionPlan:
     packed: tuple[str, ...] = ()
     by_rows: tuple[str, ...] = ()
     blocking: Blocking | None = None
+    steps: Steps = ()
 
     @property
     def way(self) -> str:
@@ -53,7 +59,9 @@ class ContractionPlan:
         copies = f", {' and '.join(self.packed)} copied" if self.packed else ""
         copies += f", {' and '.join(self.by_rows)} copied by rows" if self.by_rows else ""
         block = self.blocking
-        return f"tiles {tile}{copies}" + (f", blocks {block.along}:{block.depth} x {block.width}" if block else "")
+        blocks = f", blocks {block.along}:{block.depth} x {block.width}" if block else ""
+        steps = f", steps {' '.join(f'{n}:{by}' for n, by in self.steps)}" if self.steps else ""
+        return f"tiles {tile}{copies}{blocks}{steps}"
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,24 @@ class Contraction:
 def row_of(plan: ContractionPlan, access: StageAccess) -> str | None:
     """The iterator of rows along which ``access`` can be cut into tiles."""
     return next((name for name, _ in plan.rows if access.subscript_of(name) is not None), None)
+
+
+def packed_layout(access: StageAccess, steps: Steps, along: int, tile: int | None) -> str:
+    """A copy with ``tile`` elements along a dimension side by side, all of them for None, in the order of ``steps``.
+
+    ``steps`` in which nothing is cut come in the order of dimensions too.
+    """
+    letters = {d: LETTERS[d] for d in range(access.buffer.rank) if d != along}
+    words: list[str] = []
+    for name, by in steps:
+        d = next((d for d in letters if list((access.rows or ())[d]) == [name]), None)
+        if d is not None:
+            cut = max(step for of, step in steps if of == name)
+            words.append(f"{letters[d]}/{by}" if by > 1 else f"{letters[d]}%{cut}" if cut > 1 else letters[d])
+    given = {word[0] for word in words}
+    others = [*(letter for letter in letters.values() if letter not in given), *words]
+    last = LETTERS[along]
+    return " ".join([*others, last] if tile is None else [f"{last}/{tile}", *others, f"{last}%{tile}"])
 
 
 def bare_stage(stage: Stage) -> Stage:

@@ -18,6 +18,7 @@ from weft.auto.contraction_plan import (
     Blocking,
     Contraction,
     ContractionPlan,
+    Steps,
     footprint,
     instructions,
     is_apart,
@@ -36,6 +37,8 @@ Rows = tuple[tuple[str, int], ...]
 SAME_BOUND = 0.05
 #: What tests in tests cost at most, in times: tiles that leave something over are listed where even ones cost more.
 TESTED = 1.25
+#: Bytes of a row of elements that a sum goes through before it goes on to other rows, at most: some lines.
+NEAR_BYTES = 256
 #: Loads and updates for each update that is needed, how often operands are read, width, rows.
 _Tile = tuple[float, float, int, int, Rows]
 
@@ -125,10 +128,30 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
         if not any(other[1] <= tile[1] and other[2] <= tile[2] for other in best):
             best.append(tile)
     stores = (1 if stage.write.stride(lane.name) == 1 else room.vector) / room.steps
+    steps = _steps(draft, stage, lane)
     return [
-        (room.time(loads, waste) + stores, ContractionPlan(lane.name, width, rows))
+        (room.time(loads, waste) + stores, ContractionPlan(lane.name, width, rows, steps=steps))
         for loads, waste, _, width, rows in best
     ]
+
+
+def _steps(draft: Draft, stage: Stage, lane: StageIter) -> Steps:
+    """The loops of the sum such that what each step takes one element of is gone through as it lies in memory.
+
+    A window reads most elements again at its other places. So that they are still in the first cache then, the
+    innermost loop goes through `NEAR_BYTES` of each row of elements, and on to the next ones after all places.
+    """
+    long = [i for i in stage.reductions if i.count > 1]
+    single = [a for a in stage.distinct_reads if not a.uses(lane.name)]
+    if len(long) < 2 or not single or not draft.is_fast or is_window(stage, lane.name):
+        return ()
+    *outer, inner = sorted(long, key=lambda i: -max(abs(a.stride(i.name) or 0) for a in single))
+    near = max(NEAR_BYTES // a.buffer.dtype.itemsize for a in single)
+    cuts = [n for n in range(near // 4, min(near, inner.count - 1) + 1) if inner.exact and inner.count % n == 0]
+    around = [(i.name, 1) for i in outer]
+    if cuts:
+        return ((inner.name, cuts[-1]), *around, (inner.name, 1))
+    return (*around, (inner.name, 1)) if [*outer, inner] != long else ()
 
 
 def _reach(stage: Stage, i: StageIter) -> int:
@@ -314,6 +337,8 @@ def _with_blocks(draft: Draft, c: Contraction) -> Iterator[ContractionPlan]:
     depth = draft.cache("L2") // 2 // (width * row)
     if all(c.is_batch(i.name) or c.tile.get(i.name, 1) >= i.count for i in c.stage.spatial if i is not c.lane):
         depth = min(depth, MOST_ROWS // 2 // within)  # read once: as many streams as are foreseen, and those that leave
+    cut = max((by for of, by in c.plan.steps if of == long[0].name), default=1)
+    depth -= depth % cut if depth > cut else 0
     if max(1, depth) < long[0].count:
         yield replace(c.plan, blocking=Blocking(long[0].name, max(1, depth), width))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weft.auto.contraction_epilogue import find_epilogue, may_join
 from weft.auto.contraction_nest import PartLoop, part_loops
-from weft.auto.contraction_plan import Contraction, ContractionPlan, bare_stage, spans
+from weft.auto.contraction_plan import Contraction, ContractionPlan, bare_stage, packed_layout, spans
 from weft.auto.contraction_tiles import least_seconds
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_prefix
@@ -85,13 +85,15 @@ def _copy(draft: Draft, c: Contraction, access: StageAccess, outer: list[PartLoo
     tile, home = min(c.plan.width, c.lane.count), c.stage.home_of(access)
     if c.stage.steps and depth == home == 0:  # all of it, not only what one iteration of the loops around reads
         extents = [int(size.value) if isinstance(size, Const) else n for size, n in zip(access.buffer.shape, extents)]
-    return Copy(access, along, tile, depth, tuple(extents), home, is_free)
+    layout = packed_layout(access, c.plan.steps, along, tile)
+    return Copy(access, along, layout, depth, tuple(extents), home, is_free)
 
 
 def _row_copy(draft: Draft, c: Contraction, access: StageAccess, row: str) -> Copy:
     along = access.subscript_of(row)
     assert along is not None
-    return Copy(access, along, c.rows[row], 0, spans(c.stage, access), 0, access.buffer.name in draft.constants)
+    layout = packed_layout(access, c.plan.steps, along, c.rows[row])
+    return Copy(access, along, layout, 0, spans(c.stage, access), 0, access.buffer.name in draft.constants)
 
 
 def copy_depth(draft: Draft, c: Contraction, access: StageAccess, loops: list[PartLoop]) -> int:

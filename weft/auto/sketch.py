@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from weft.auto.draft import Draft
 from weft.auto.estimate import estimate_program
@@ -22,6 +23,7 @@ from weft.ir.expr import Binary, Expr, Load, idx
 from weft.ir.stmt import Block, LoopKind
 from weft.ir.visit import stores
 from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form
+from weft.schedules.layouts import Word, parse_layout
 from weft.schedules.nests import Access, Leaf, Nest, NestReader, Place, Program
 
 
@@ -37,7 +39,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What is read through ``access`` comes from a copy, in which ``tile`` elements along a dimension are side by side.
+    """What is read through ``access`` comes from a copy with this ``layout``, in tiles ``along`` a dimension.
 
     It is made inside the first ``depth`` loops of a nest, ``extents`` elements of each dimension at a time. With none
     of its loops it is made inside ``home`` of those that the nest shares with others. One that ``is_free`` is there.
@@ -45,30 +47,40 @@ class Copy:
 
     access: StageAccess
     along: int
-    tile: int
+    layout: str
     depth: int
     extents: tuple[int, ...]
     home: int = 0
     is_free: bool = False
 
     @property
-    def order(self) -> list[int]:
-        """The dimensions of the copy, after that of the tiles: the others, then that within a tile."""
-        return [*(d for d in range(self.access.buffer.rank) if d != self.along), self.along]
+    def words(self) -> tuple[Word, ...]:
+        return parse_layout(self.layout, self.access.buffer.rank).words
+
+    def _trips(self, word: Word) -> float:
+        """How many values ``word`` has; the last of them may be for a part of a tile."""
+        return (self.extents[word.dimension] if word.high is None else word.high) / word.low
 
     def buffer(self) -> Buffer:
-        inner = [self.tile if d == self.along else self.extents[d] for d in self.order]
-        shape = (-(-self.extents[self.along] // self.tile), *inner)
         source = self.access.buffer
-        return Buffer(f"{source.name}_pack", source.dtype, tuple(idx(n) for n in shape))
+        return Buffer(f"{source.name}_pack", source.dtype, tuple(idx(ceil(self._trips(w))) for w in self.words))
+
+    def loops(self) -> list[Loop]:
+        """What goes through the copy in its order."""
+        name = self.access.buffer.name
+        return [Loop(f"{name}.{w.dimension}", w.low, n) for w in self.words if (n := self._trips(w)) > 1]
 
     def forms(self, forms: Sequence[Form]) -> tuple[Form, ...]:
         """Subscripts of the copy for those of what is copied."""
-        along = forms[self.along]
-        tiles = {t: c // self.tile for t, c in along.coefficients.items() if c % self.tile == 0}
-        within = {t: c for t, c in along.coefficients.items() if c % self.tile}
-        others = (forms[d] for d in self.order[:-1])
-        return (Form(tiles, 0), *others, Form(within, 0))
+        return tuple(_part(forms[w.dimension], w) for w in self.words)
+
+
+def _part(form: Form, word: Word) -> Form:
+    """The part of a subscript that ``word`` has: of what moves it, that which moves it by so much."""
+    if (word.low, word.high) == (1, None):
+        return form
+    moves = {t: c for t, c in form.coefficients.items() if word.high is None or c % word.high}
+    return Form({t: c // word.low for t, c in moves.items() if c % word.low == 0}, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +177,8 @@ class Sketch:
     def _copy(self, at: Place, stage: Stage, copy: Copy, made: Buffer, forms: Forms) -> None:
         """A nest that makes ``copy`` in buffer ``made``, in the order of it."""
         source = copy.access.buffer
-        loops = [Loop(f"{source.name}.{d}", 1, copy.tile if d == copy.along else copy.extents[d]) for d in copy.order]
-        if copy.extents[copy.along] > copy.tile:
-            tiles = Loop(f"{source.name}.{copy.along}", copy.tile, copy.extents[copy.along] / copy.tile)
-            loops.insert(0, tiles)
-        place, inside = self.enter(at, loops, {}, f"{stage.name}_pack")
-        own = [inside[f"{source.name}.{d}"] for d in range(source.rank)]
+        place, inside = self.enter(at, copy.loops(), {}, f"{stage.name}_pack")
+        own = [inside.get(f"{source.name}.{d}", NOTHING) for d in range(source.rank)]
         outer = [_bound(row, offset, forms) for row, offset in zip(copy.access.rows or (), copy.access.offsets)]
         value = Load(source, tuple(idx(0) for _ in source.shape))
         read = Access(source, tuple(map(add_forms, own, outer)), False, self._reader.strides(source), value.indices)
