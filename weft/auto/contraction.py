@@ -46,10 +46,24 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
         draft.s.unroll(loop)
     _tell_tile(draft, c)
     _finish_tiles(draft, c, nest)
-    pack_operands(draft, c, nest)
+    packed = pack_operands(draft, c, nest)
     pack_rows(draft, c)
+    for buffer in packed:
+        _fetch_panels(draft, c, nest, buffer)
     if nest.together:
         _run_parallel(draft, name, nest.together)
+
+
+def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None:
+    """While tiles are computed from a panel of ``buffer``, the next one comes from memory, a line now and then."""
+    inside = nest.of("reductions")
+    panels = nest.of("pieces") or nest.of("blocks") or nest.of("panels")
+    if c.is_apart or c.is_written_out or len(inside) < 2 or not panels or nest.counts[panels[-1]] < 2:
+        return
+    refusal = draft.attempt(draft.s.prefetch, buffer, at=inside[-2], ahead=1, of=panels[-1])
+    if refusal is None:
+        why = "it is read for the first time then, from memory"
+        draft.decide("packing", c.stage.name, f"the next panel of `{buffer}` fetched meanwhile", why)
 
 
 def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:

@@ -79,10 +79,18 @@ def fill_up_rows(draft: Draft, c: Contraction, copies: Mapping[str, str]) -> Non
             draft.s.pad_rows(buffer, rest)
 
 
-def pack_operands(draft: Draft, c: Contraction, nest: Nest) -> None:
-    """Copies what the plan says; all reads of a buffer go to one copy."""
+def pack_operands(draft: Draft, c: Contraction, nest: Nest) -> list[str]:
+    """Copies what the plan says; all reads of a buffer go to one copy.
+
+    Copies of constants that no cache near the core holds: in every call they come from memory again.
+    """
+    cold = []
     for access in c.packed:
-        _pack(draft, c, access, _panel_loop(draft, c, nest, access))
+        storage = _pack(draft, c, access, _panel_loop(draft, c, nest, access))
+        size = footprint(c.stage, access) * access.buffer.dtype.itemsize
+        if access.buffer.name in draft.constants and size > draft.cache("L2"):
+            cold.append(storage)
+    return cold
 
 
 def pack_rows(draft: Draft, c: Contraction) -> None:
@@ -105,28 +113,30 @@ def _panel_loop(draft: Draft, c: Contraction, nest: Nest, access: StageAccess) -
     return nest.outer[depth - 1] if depth else _home(c.stage, access)
 
 
-def _pack(draft: Draft, c: Contraction, access: StageAccess, at: str | None) -> None:
-    """Copies so that the elements of a tile's lanes are side by side."""
+def _pack(draft: Draft, c: Contraction, access: StageAccess, at: str | None) -> str:
+    """Copies so that the elements of a tile's lanes are side by side; the copy."""
     tile = c.plan.width
-    _copy_in_tiles(draft, c, access, c.plan.lane, tile, at)
+    storage = _copy_in_tiles(draft, c, access, c.plan.lane, tile, at)
     where = "once" if at is None else f"at `{at}`"
     what = f"`{access.buffer.name}` copied {where} with {tile} elements along `{c.plan.lane}` side by side"
     draft.decide("packing", c.stage.name, what, _reason(c, access))
+    return storage
 
 
-def _copy_in_tiles(draft: Draft, c: Contraction, access: StageAccess, name: str, tile: int, at: str | None) -> None:
-    """What is read through ``access``, with ``tile`` elements along iterator ``name`` side by side."""
+def _copy_in_tiles(draft: Draft, c: Contraction, access: StageAccess, name: str, tile: int, at: str | None) -> str:
+    """A copy of what is read through ``access``, with ``tile`` elements along iterator ``name`` side by side."""
     stage, steps = c.stage, c.plan.steps
     along, i = access.subscript_of(name), stage.by_name[name]
     assert along is not None, "only such are packed"
     if (step := _outer_step(draft, stage, name)) % tile:
         tile = step  # tiles begin where shared loops are, not at multiples of their own size
     layout = packed_layout(access, steps, along, None if i.exact and i.count <= tile else tile)
-    load, _ = draft.s.pack(access.buffer.name, layout, at=at, readers=[stage.name])
+    load, storage = draft.s.pack(access.buffer.name, layout, at=at, readers=[stage.name])
     if load is not None:  # a temporary is stored so in the first place
         draft.scheduled.add(load.name)
         if at is None and draft.pays_threads(stage):
             parallel_outermost(draft, load.name)
+    return str(storage.name)
 
 
 def _outer_step(draft: Draft, stage: Stage, name: str) -> int:

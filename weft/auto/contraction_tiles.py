@@ -143,15 +143,26 @@ def _steps(draft: Draft, stage: Stage, lane: StageIter) -> Steps:
     """
     long = [i for i in stage.reductions if i.count > 1]
     single = [a for a in stage.distinct_reads if not a.uses(lane.name)]
-    if len(long) < 2 or not single or not draft.is_fast or is_window(stage, lane.name):
+    if (
+        not single
+        or is_window(stage, lane.name)
+        or not (draft.is_fast if len(long) > 1 else _is_cold(draft, stage, lane))
+    ):
         return ()
     *outer, inner = sorted(long, key=lambda i: -max(abs(a.stride(i.name) or 0) for a in single))
-    near = max(NEAR_BYTES // a.buffer.dtype.itemsize for a in single)
-    cuts = [n for n in range(near // 4, min(near, inner.count - 1) + 1) if inner.exact and inner.count % n == 0]
+    size = max(a.buffer.dtype.itemsize for a in single)
+    lines = range(draft.model.line // size, NEAR_BYTES // size + 1, draft.model.line // size)
+    cuts = [n for n in lines if inner.exact and inner.count > lines[-1] and inner.count % n == 0]
     around = [(i.name, 1) for i in outer]
     if cuts:
         return ((inner.name, cuts[-1]), *around, (inner.name, 1))
     return (*around, (inner.name, 1)) if [*outer, inner] != long else ()
+
+
+def _is_cold(draft: Draft, stage: Stage, lane: StageIter) -> bool:
+    """Whether vectors are of constants that no cache near the core holds from call to call."""
+    vectors = [a for a in stage.distinct_reads if a.uses(lane.name) and a.buffer.name in draft.constants]
+    return any(_bytes(stage, a, set()) > draft.cache("L2") for a in vectors)
 
 
 def _reach(stage: Stage, i: StageIter) -> int:

@@ -163,12 +163,14 @@ class DataMethods(ScheduleState):
             raise
         return self._block_and_buffer(made)
 
-    def prefetch(self, buffer: AnyBuffer, at: AnyLoop, ahead: int = 1) -> None:
+    def prefetch(self, buffer: AnyBuffer, at: AnyLoop, ahead: int = 1, of: AnyLoop | None = None) -> None:
         """Asks, in each iteration of ``at``, for what the one ``ahead`` iterations later reads of ``buffer``.
 
+        With ``of``, a loop around ``at``, each asks for a share of what a later iteration of that one reads.
         A hint to the caches; best among the last steps, since it stands in the way of reordering.
         """
-        self.run(prefetch, self.name(buffer), at=self.name(at), ahead=ahead)
+        options = {} if of is None else {"of": self.name(of)}
+        self.run(prefetch, self.name(buffer), at=self.name(at), ahead=ahead, **options)
 
     def double_buffer(self, buffer: AnyBuffer) -> None:
         """Storage that each iteration of a loop fills and then uses (see `cache_read`), filled an iteration ahead."""

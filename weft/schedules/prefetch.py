@@ -3,6 +3,10 @@
 Software prefetching: a hint at the start of the loop's body, one for each cache line of the box that is read there;
 results do not change. A row that is looked up, ``LUT[I[b, l], d]``, is looked up for the later iteration too (for the
 last, again and again).
+
+Where a loop further out goes through much more, such as the panels of a packed matrix, each of which is gone through
+many times before the next, the iterations of the loops inside it ask for a share each (``of``): the next panel comes
+while the present one is computed with, a line now and then.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Var, idx
 from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
@@ -19,7 +24,7 @@ from weft.poly.verdict import Verdict, refuse
 from weft.schedules.boxes import Box
 from weft.schedules.copy_reads import Reads, find_reads, nothing_reads
 from weft.schedules.find import all_allocs, find_buffer, find_loop, loops_around
-from weft.schedules.loop_facts import check_number, check_valid
+from weft.schedules.loop_facts import check_number, check_valid, trip_count
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
@@ -31,7 +36,9 @@ MOST_LINES = 64
 MOST_UNROLLED = 16
 
 
-def check_prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, *, numerics: Numerics) -> Verdict:
+def check_prefetch(
+    kernel: Kernel, buffer: str, at: str, ahead: int = 1, of: str | None = None, *, numerics: Numerics
+) -> Verdict:
     """A hint changes nothing; it must be known what to ask for, and be little."""
     loop, old = find_loop(kernel, at), find_buffer(kernel, buffer)
     wrong = check_number("distance", ahead, 1)
@@ -44,6 +51,9 @@ def check_prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, *, nume
     lanes = [x.var.name for x in (*loops_around(kernel, loop), loop) if x.kind == "vector"]
     if lanes:
         return refuse(f"`{lanes[0]}` is a vector loop: its iterations run at once")
+    if of is not None:
+        refused = _check_shares(kernel, buffer, at, of)
+        return refused if refused is not None else check_valid(prefetch(kernel, buffer, at, ahead, of).kernel)
     box = _box(kernel, buffer, at)
     if box is None:
         return nothing_reads(buffer, at)
@@ -57,9 +67,12 @@ def check_prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, *, nume
 
 
 @primitive(check_prefetch, "cannot prefetch `{0}`")
-def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1) -> Rewrite:
+def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, of: str | None = None) -> Rewrite:
     """Puts the hints at the start of the body of ``at``."""
     loop, old = find_loop(kernel, at), find_buffer(kernel, buffer)
+    if of is not None:
+        asked = sequence(_share(kernel, old, loop, find_loop(kernel, of), ahead))
+        return Rewrite(replace_stmt(kernel, loop, replace(loop, body=sequence([asked, loop.body]))))
     box, size = _box(kernel, buffer, at), old.dtype.bits // 8 or 1
     lines = None if box is None else _lines(box, size)
     assert box is not None
@@ -74,13 +87,69 @@ def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1) -> Rewrite:
     for start, var, step in zip(box.starts, many, steps):
         first = substitute(start, there if loads(start) else later)
         indices.append(simplify(first if var is None else first + var * step))
-    asked: Stmt = hint("prefetch", AddressOf(old, tuple(indices)))
+    asked = hint("prefetch", AddressOf(old, tuple(indices)))
     kind = "unroll" if math.prod(lines) <= MOST_UNROLLED else "serial"
     for var, count in reversed(list(zip(many, lines))):
         if var is not None:
             asked = For(var, idx(0), idx(count), kind, asked)  # type: ignore[arg-type]
     body = sequence([asked, loop.body])
     return Rewrite(replace_stmt(kernel, loop, replace(loop, body=body)))
+
+
+def _check_shares(kernel: Kernel, buffer: str, at: str, of: str) -> Verdict | None:
+    """Why iterations of ``at`` cannot ask for shares of what one of ``of`` reads; None where they can."""
+    loop = find_loop(kernel, at)
+    if of not in (x.var.name for x in loops_around(kernel, loop)):
+        return refuse(f"`{of}` is not a loop around `{at}`")
+    box, old = _box(kernel, buffer, of), find_buffer(kernel, buffer)
+    if box is None:
+        return nothing_reads(buffer, of)
+    turns = [x for x in _between(kernel, loop, of) if trip_count(x, {}) is None]
+    if turns:
+        return refuse(f"how often `{turns[0].var.name}` runs is not a known number")
+    elements = _dense_elements(box, old)
+    if elements is None:
+        return refuse(f"what an iteration of `{of}` reads of `{buffer}` does not lie in one piece of a known size")
+    if (share := _share_lines(kernel, old, loop, of, elements)) > MOST_UNROLLED:
+        reason = f"an iteration of `{at}` would ask for {share} cache lines of `{buffer}`, more than {MOST_UNROLLED}"
+        return refuse(reason)
+    return None
+
+
+def _between(kernel: Kernel, loop: For, of: str) -> list[For]:
+    """The loops inside ``of`` down to ``loop``."""
+    around = [*loops_around(kernel, loop), loop]
+    return around[[x.var.name for x in around].index(of) + 1 :]
+
+
+def _share_lines(kernel: Kernel, old: Buffer, loop: For, of: str, elements: int) -> int:
+    turns = math.prod(trip_count(x, {}) or 1 for x in _between(kernel, loop, of))
+    return -(-elements * (old.dtype.bits // 8 or 1) // (LINE * max(turns, 1)))
+
+
+def _share(kernel: Kernel, old: Buffer, loop: For, of: For, ahead: int) -> list[Stmt]:
+    """Hints for the part of what the iteration of ``of`` so many later reads that is this iteration's to ask for."""
+    box = _box(kernel, old.name, of.var.name)
+    elements = None if box is None else _dense_elements(box, old)
+    assert box is not None
+    assert elements is not None
+    turn: Expr = idx(0)
+    for x in _between(kernel, loop, of.var.name):
+        turn = turn * (trip_count(x, {}) or 1) + (x.var - x.lo)
+    lines, per_line = _share_lines(kernel, old, loop, of.var.name, elements), LINE // (old.dtype.bits // 8 or 1)
+    first = [substitute(start, {of.var: of.var + ahead}) for start in box.starts]
+    places = (simplify(first[-1] + (turn * lines + n) * per_line) for n in range(lines))
+    return [hint("prefetch", AddressOf(old, (*map(simplify, first[:-1]), place))) for place in places]
+
+
+def _dense_elements(box: Box, buffer: Buffer) -> int | None:
+    """How many elements a box has that is one piece of memory; None for others."""
+    sizes = [(int(n.value), int(m.value)) for n, m in zip(box.extents, buffer.shape)
+             if isinstance(n, Const) and isinstance(m, Const)]  # fmt: skip
+    if len(sizes) < buffer.rank or buffer.strides is not None:
+        return None
+    parted = next((d for d, (n, _) in enumerate(sizes) if n > 1), buffer.rank)
+    return math.prod(n for n, _ in sizes) if all(n == m for n, m in sizes[parted + 1 :]) else None
 
 
 def _box(kernel: Kernel, buffer: str, at: str) -> Box | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,36 @@ def test_an_element_goes_to_all_vectors_before_the_next_is_loaded() -> None:
     plan = ContractionPlan("vx", 8, (("vf", 4), ("vn", 3)))
     loops = part_loops(Contraction(draft.stage("O"), plan, 8, draft.enough_sums))
     assert [loop.of for loop in loops if loop.part == "unrolled"] == ["vf", "vn"]
+
+
+CHANNELS_LAST = """def conv(float(N,H,W,C) X, float(F,C,3,3) K) -> (O) {
+    O(n,h,w,f) +=! K(f,c,i,j) * X(n,h + i,w + j,c) where h in 0:H - 2, w in 0:W - 2, i in 0:3, j in 0:3 }"""
+
+
+@pytest.mark.parametrize("channels", [24, 128, 130])
+def test_sums_go_through_channels_as_they_lie_in_memory(channels: int) -> None:
+    """Some lines of each pixel, then the other places of the window, whose elements are still near; weights alike."""
+    x, k = floats(2, 9, 10, channels), floats(40, channels, 3, 3)
+    s = weft.schedule(weft.define(CHANNELS_LAST), x, k, numerics="fast")
+    draft = Draft(s, NAMED["x86-64-avx2"], 1, frozenset({"K"}))
+    plan = next(p for p in contraction_plans(draft, draft.stage("O")) if p.lane == "vf")
+    around = (("vi", 1), ("vj", 1), ("vc", 1))
+    assert plan.steps == ((("vc", 64), *around) if channels == 128 else around)
+    apply_contraction(draft, "O", replace(plan, packed=("K",)))
+    text = print_kernel(s.kernel)
+    packed = "K_pack: float32[2, 2, 3, 3, 64, " if channels == 128 else f", 3, 3, {channels}, "
+    assert packed in text
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+    np.testing.assert_allclose(s.build()(x, k), np.einsum("nhwcij,fcij->nhwf", windows, k), rtol=1e-4, atol=1e-4)
+
+
+def test_the_next_panel_of_weights_is_fetched_while_tiles_are_computed() -> None:
+    s = weft.schedule(weft.define(MATMUL), (64, 768), (768, 512), numerics="fast")
+    draft = Draft(s, NAMED["x86-64-avx2"], 1, frozenset({"B"}))
+    plan = next(p for p in contraction_plans(draft, draft.stage("C")) if "B" in p.packed and p.blocking is None)
+    assert plan.steps == (("vk", 64), ("vk", 1))
+    apply_contraction(draft, "C", plan)
+    assert re.search(r"for k_o in 0:12 \{\s*call prefetch\(&B_pack\[n_o \+ 1, 0", print_kernel(s.kernel))
 
 
 def test_what_tiles_on_an_edge_are_worth() -> None:

@@ -338,6 +338,19 @@ def test_prefetch_asks_for_each_cache_line() -> None:
     assert_unchanged(s, original, floats(4, 12), floats(12, 64))
 
 
+def test_prefetch_asks_for_a_share_of_the_next_panel() -> None:
+    original = kernel_of(MATMUL, M=4, N=64, K=12)
+    s = Schedule(original)
+    s.pack("B", "j/32 i j%32")
+    s.split("n", 32)
+    s.reorder("n_o", "m", "k", "n_i")
+    s.prefetch("B_pack", at="m", of="n_o")
+    hints = [line.strip() for line in print_kernel(s.kernel).splitlines() if "prefetch" in line]
+    assert hints[0] == "call prefetch(&B_pack[n_o + 1, 0, m * 96])"
+    assert len(hints) == 6, "24 lines of a panel, 4 rows"
+    assert_unchanged(s, original, floats(4, 12), floats(12, 64))
+
+
 def test_tiles_beyond_the_edge_are_computed_and_not_stored() -> None:
     s, original = tiled()
     s.cache_write("C", scope="register", at="n_o")
