@@ -8,12 +8,19 @@ STAMP := $(VENV)/.weft-ready
 
 SECONDS ?= 600
 
-.PHONY: demo test lint soak bench clean
+# Compiled once, Python is read from files by the many processes that the tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test check lint soak bench clean
 
 demo: $(STAMP)
 	$(RUN) -m weft demo
 
-test: lint
+# mypy needs one core for half a minute: it runs beside the tests.
+test: $(STAMP)
+	$(MAKE) --no-print-directory -j 2 lint check
+
+check: $(STAMP)
 	$(RUN) -m pytest -n 2 tests
 
 soak: $(STAMP)

@@ -22,21 +22,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compiled code of this run is kept apart: what an older compiler left behind must not be what is tested."""
-    config.stash[CACHE] = tempfile.mkdtemp(prefix="weft-tests-")
-    os.environ["WEFT_CACHE_DIR"] = config.stash[CACHE]
+    """Compiled code of this run is kept apart: what an older compiler left behind must not be what is tested.
+
+    The processes of one run share it: the library of CUDA's runtime alone takes ten seconds to build.
+    """
+    if not hasattr(config, "workerinput"):
+        config.stash[CACHE] = os.environ["WEFT_CACHE_DIR"] = tempfile.mkdtemp(prefix="weft-tests-")
     os.environ["WEFT_FAULTS"] = "raise"  # what users' models find another way around fails here
 
 
 def pytest_collection_finish() -> None:
     """What is loaded by now stays: looking through it for cycles again and again takes a twentieth of all time."""
+    if not Path("/proc/driver/nvidia").exists():
+        build_quickly()
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
 
 
+def build_quickly() -> None:
+    """NVRTC reads and translates all CUDA text as ever, but optimizes no machine code that nothing here can run."""
+    from weft.target.cuda import nvrtc
+
+    build = nvrtc._compile
+
+    def build_unoptimized(text: str, options: tuple[str, ...], kind: str) -> bytes:
+        return build(text, (*options, "--Ofast-compile=max") if kind == "CUBIN" else options, kind)
+
+    nvrtc._compile = build_unoptimized
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
-    shutil.rmtree(config.stash[CACHE], ignore_errors=True)
+    if CACHE in config.stash:
+        shutil.rmtree(config.stash[CACHE], ignore_errors=True)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from weft.auto.align import Chain
@@ -21,9 +21,22 @@ from weft.schedules.nests import Place, Test
 
 def apart_seconds(draft: Draft, stages: Iterable[Stage]) -> float:
     """The time of ``stages``, each by itself."""
-    sketch = Sketch()
-    _draw_apart(draft, sketch, stages)
-    return sketch.seconds(draft)
+    stages = tuple(stages)
+
+    def drawn() -> Sketch:
+        sketch = Sketch()
+        _draw_apart(draft, sketch, stages)
+        return sketch
+
+    return _kept_seconds(draft, frozenset(s.name for s in stages), drawn)
+
+
+def _kept_seconds(draft: Draft, looks: Hashable, draw: Callable[[], Sketch]) -> float:
+    """The time of what ``draw`` gives, asked for once: chains that grow from other results meet the same stages."""
+    times = draft.stages.times
+    if looks not in times:
+        times[looks] = draw().seconds(draft)
+    return times[looks]
 
 
 def _draw_apart(draft: Draft, sketch: Sketch, stages: Iterable[Stage]) -> None:
@@ -47,9 +60,18 @@ def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: 
 
     With ``tests`` as if lanes were tested in all tiles.
     """
-    sketch, tile, shared = Sketch(), chain.tile, shared_order(draft, chain)
-    _draw_apart(draft, sketch, apart)
+    shared, tile = shared_order(draft, chain), chain.tile
     sizes = {name: tile.size if tile is not None and tile.name == name else 1 for name in shared}
+    own = frozenset((s.name, *(chain.counterpart(s, name) for name in shared)) for s in chain.members)
+    results, others = frozenset((chain.anchor.name, *chain.sinks)), frozenset(s.name for s in apart)
+    looks = (own, tuple(sizes.values()), results, others, tests)
+    return _kept_seconds(draft, looks, lambda: _draw_chain(draft, chain, apart, sizes, tests=tests))
+
+
+def _draw_chain(draft: Draft, chain: Chain, apart: Sequence[Stage], sizes: dict[str, int], *, tests: bool) -> Sketch:
+    """``chain`` in its shared loops, so many values of each iterator at a time, and stages ``apart``."""
+    sketch, tile, shared = Sketch(), chain.tile, list(sizes)
+    _draw_apart(draft, sketch, apart)
     loops = [Loop(name, sizes[name], -(-chain.extent(name) // sizes[name])) for name in shared]
     if pays_threads(draft, chain):
         loops[0] = replace(loops[0], kind="parallel")
@@ -67,7 +89,7 @@ def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: 
         draw_nest(draft, sketch, places, inside, of_steps | {mine: forms[theirs] for mine, theirs in own.items()})
         if tests and tile is not None:
             _test_lanes(places[-1], chain.counterpart(stage, tile.name) or "")
-    return sketch.seconds(draft)
+    return sketch
 
 
 def _test_lanes(at: Place, name: str) -> None:

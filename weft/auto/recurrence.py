@@ -16,7 +16,7 @@ from weft.ir.nesting import inner_statements, statements_in_turn
 from weft.ir.stmt import Block, For, Kernel, Stmt
 from weft.ir.visit import mentions
 from weft.schedules.find import all_allocs
-from weft.schedules.fold_storage import live_width
+from weft.schedules.fold_storage import live_widths
 
 if TYPE_CHECKING:
     from weft.auto.draft import AnyDraft
@@ -48,8 +48,8 @@ def fold_states(draft: AnyDraft, caches: Mapping[str, int]) -> None:
         if buffer_bytes(buffer) <= worth or not loops:
             continue
         least = 1 if any(loop.var.name in draft.steps for loop in loops) else 2  # else nothing is handed on
-        for dim, size in enumerate(buffer.shape):
-            width = live_width(draft.s.kernel, buffer.name, dim)
+        widths = live_widths(draft.s.kernel, buffer.name)
+        for dim, (size, width) in enumerate(zip(buffer.shape, widths)):
             if width is None or not isinstance(size, Const) or not least <= width <= int(size.value) // 2:
                 continue
             if draft.attempt(draft.s.fold_storage, buffer.name, dim, width) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -232,6 +232,11 @@ class Stages:
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)
+
+    @cached_property
+    def times(self) -> dict[Hashable, float]:
+        """What the time model expects of some of them together, in seconds, by what that looks like."""
+        return {}
 
     @cached_property
     def _by_name(self) -> dict[str, Stage]:

@@ -87,11 +87,17 @@ def map_statements(s: S, fn: Callable[[Stmt], Stmt]) -> S:
     return rebuild(s, lambda n: fn(n) if isinstance(n, Stmt) else n)
 
 
-def rewrite(node: N, fn: Callable[[Node], Node | None]) -> N:
-    """Bottom-up: children first, then ``fn`` on the rebuilt node; None keeps it."""
+def rewrite(node: N, fn: Callable[[Node], Node | None], naming: Collection[str] | None = None) -> N:
+    """Bottom-up: children first, then ``fn`` on the rebuilt node; None keeps it.
+
+    Where ``naming`` is given, statements that none of these names occurs in are passed by.
+    """
+    sought = None if naming is None else frozenset(naming)
 
     def visit(n: Any) -> Any:
         if isinstance(n, Buffer):
+            return n
+        if sought is not None and isinstance(n, Stmt) and sought.isdisjoint(names_in(n)):
             return n
         rebuilt = rebuild(n, visit)
         replaced = fn(rebuilt)
@@ -137,6 +143,8 @@ def replace_buffers(node: N, mapping: Mapping[Buffer, Buffer]) -> N:
     def visit(n: Any) -> Any:
         if isinstance(n, Buffer):
             return mapping.get(n, n)
+        if isinstance(n, Stmt) and names.keys().isdisjoint(names_in(n)):
+            return n
         n = rebuild(n, visit)
         if isinstance(n, For) and n.ahead is not None and not names.keys().isdisjoint(n.ahead.rings):
             rings = tuple(names.get(name, name) for name in n.ahead.rings)
@@ -263,13 +271,14 @@ class _Names(NamedTuple):
 
     def add(self, node: Node) -> None:
         for n in walk(node):
-            if isinstance(n, Var):
-                self.all.add(n.name)
-            elif isinstance(n, Load):
-                self.loaded.add(n.buffer.name)
-            elif isinstance(n, AddressOf):
-                self.addressed.add(n.buffer.name)
-            elif isinstance(n, Reduce):
+            kind = type(n)
+            if kind is Var:
+                self.all.add(n.name)  # type: ignore[union-attr]
+            elif kind is Load:
+                self.loaded.add(n.buffer.name)  # type: ignore[union-attr]
+            elif kind is AddressOf:
+                self.addressed.add(n.buffer.name)  # type: ignore[union-attr]
+            elif kind is Reduce:
                 self.bound.update(bound_names(n))
 
 
@@ -295,24 +304,24 @@ def _own_names(s: Stmt) -> _Names:
 def used_names(node: Node) -> set[str]:
     """Every variable and buffer name that occurs, for choosing fresh ones."""
     if isinstance(node, Kernel):
-        return {*bound_names(node), *_names_in(node.body)}
+        return {*bound_names(node), *names_in(node.body)}
     if isinstance(node, Stmt):
-        return set(_names_in(node))
+        return set(names_in(node))
     names = _Names(set(), set(), set(), set())
     names.add(node)
     return names.all.union(names.bound, names.loaded, names.addressed)
 
 
 @fact
-def _names_in(s: Stmt) -> frozenset[str]:
+def names_in(s: Stmt) -> frozenset[str]:
     """Every variable and buffer name in ``s``."""
-    return _united(_own_names(s).all, [_names_in(n) for n in children(s) if isinstance(n, Stmt)])
+    return _united(_own_names(s).all, [names_in(n) for n in children(s) if isinstance(n, Stmt)])
 
 
 @fact
 def free_names(s: Stmt) -> frozenset[str]:
     """Variables and buffers that ``s`` uses, or that blocks in it declare to, and that are bound around it."""
-    return _names_in(s) - mentions(s).bound
+    return names_in(s) - mentions(s).bound
 
 
 def _united(own: Collection[str], inner: list[frozenset[str]]) -> frozenset[str]:

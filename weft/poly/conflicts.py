@@ -20,7 +20,6 @@ from weft.ir.numerics import is_fast
 from weft.ir.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, holds, solve
 from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
 from weft.poly.gaps import Gaps
-from weft.poly.infer_spans import loop_ranges
 from weft.poly.leaves import Access, Leaf
 from weft.poly.products import Products
 from weft.poly.verdict import Witness
@@ -198,9 +197,7 @@ class Meeting:
     @cached_property
     def gaps(self) -> Gaps:
         """How far the two iterations may be apart, as far as ranges of loops tell."""
-        return Gaps(
-            self.equations, loop_ranges(self.first), loop_ranges(self.second), {n: primed(n) for n in self.marked}
-        )
+        return Gaps(self.equations, self.first.ranges, self.second.ranges, {n: primed(n) for n in self.marked})
 
     def _solve_bounds(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
         inequalities = list(order)

@@ -16,7 +16,7 @@ from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Select, Var, idx
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import For, Kernel, Stmt
@@ -44,23 +44,13 @@ def infer_spans(
     for leaf in leaves(program, below):
         touching = [a for a in leaf.accesses if a.buffer.name == buffer.name and wanted(leaf, a)]
         if touching:
-            ranges.update(loop_ranges(leaf))
+            ranges.update(leaf.ranges)
             inner = {x.name: _ends(leaf, x.lo, x.hi) for x in leaf.loops[fixed:] if x.hi is not None}
         for access in touching:
             limits = {**inner, **{axis.var.name: _ends(leaf, axis.lo, axis.hi) for axis in access.axes}}
             here = [_span(leaf, access, d, fixed, limits, ranges) for d in range(buffer.rank)]
             united = here if united is None else [_union(a, b, ranges) for a, b in zip(united, here)]
     return None if united is None else tuple(united)
-
-
-def loop_ranges(leaf: Leaf) -> dict[str, Interval]:
-    """What each loop variable around ``leaf`` can be."""
-    ranges: dict[str, Interval] = {}
-    for loop in leaf.loops:
-        lo = bounds(leaf.resolve(loop.lo), ranges)
-        hi = Interval(None, None) if loop.hi is None else bounds(leaf.resolve(loop.hi), ranges)
-        ranges[loop.name] = half_open(lo, hi)
-    return ranges
 
 
 def _ends(leaf: Leaf, lo: Expr, hi: Expr) -> Span:
@@ -70,14 +60,13 @@ def _ends(leaf: Leaf, lo: Expr, hi: Expr) -> Span:
 def _span(
     leaf: Leaf, access: Access, dim: int, fixed: int, limits: Mapping[str, Span], ranges: Mapping[str, Interval]
 ) -> Span:
-    whole = (idx(0), simplify(access.buffer.shape[dim] - idx(1), ranges))
     index = simplify(leaf.resolve(access.indices[dim]), ranges)
     interval = extremes(index, limits)
-    if interval is None:
-        return whole
-    outside = {loop.name for loop in leaf.loops[fixed:]} | set(leaf.lets) | set(limits)
-    if any(outside & set(free_vars(end)) or any(isinstance(n, Load) for n in walk(end)) for end in interval):
-        return whole
+    outside = {*leaf.loop_names[fixed:], *leaf.lets, *limits}
+    if interval is None or any(
+        not outside.isdisjoint(free_vars(end)) or any(isinstance(n, Load) for n in walk(end)) for end in interval
+    ):
+        return idx(0), simplify(access.buffer.shape[dim] - idx(1), ranges)
     return simplify(interval[0], ranges), simplify(interval[1], ranges)
 
 

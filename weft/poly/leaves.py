@@ -17,9 +17,11 @@ from weft.ir import dtype as dt
 from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Axis, Binary, BinaryOp, Call, Compare, Const, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.intrinsics import HINTS
 from weft.ir.nesting import find_path, inner_statements, statements
-from weft.ir.visit import Node, children, free_vars, substitute, walk
+from weft.ir.simplify import assigned_names
+from weft.ir.visit import Node, children, fact, free_vars, substitute, walk
 
 CONCURRENT = ("parallel", "vector", "block", "thread")
 _UPDATES = frozenset({"+", "-", "*", "min", "max", "&", "|", "^", "&&", "||"})
@@ -98,6 +100,16 @@ class Leaf:
     def loop_names(self) -> tuple[str, ...]:
         return tuple(loop.name for loop in self.loops)
 
+    @cached_property
+    def ranges(self) -> Mapping[str, Interval]:
+        """What each loop variable around it can be."""
+        ranges: dict[str, Interval] = {}
+        for loop in self.loops:
+            lo = bounds(self.resolve(loop.lo), ranges)
+            hi = Interval(None, None) if loop.hi is None else bounds(self.resolve(loop.hi), ranges)
+            ranges[loop.name] = half_open(lo, hi)
+        return MappingProxyType(ranges)
+
     def resolve(self, e: Expr) -> Expr:
         """``e`` with block iterators and pure lets replaced by what they stand for."""
         if isinstance(e, Const):
@@ -125,9 +137,11 @@ class _Scope(NamedTuple):
     owners: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     block: st.Block | None = None
     sizes: frozenset[str] = frozenset()
+    #: Whether one of ``lets`` is assigned.
+    has_assigned: bool = False
 
     def names(self) -> tuple[str, ...]:
-        return tuple(loop.name for loop in self.loops)
+        return tuple([loop.name for loop in self.loops])
 
 
 def leaves(program: st.Kernel | st.Stmt, below: st.Stmt | None = None) -> list[Leaf]:
@@ -210,21 +224,17 @@ def _enter_let(s: st.Let, scope: _Scope) -> _Scope:
     if s.var.type == dt.index and not assigned and not any(isinstance(n, (Load, Call)) for n in walk(s.value)):
         return scope._replace(values={**scope.values, s.var.name: s.value})
     owners = {**scope.owners, s.var.name: scope.names()} if assigned else scope.owners
-    return scope._replace(lets={**scope.lets, s.var.name: (scope.names(), assigned)}, owners=owners)
+    lets = {**scope.lets, s.var.name: (scope.names(), assigned)}
+    return scope._replace(lets=lets, owners=owners, has_assigned=scope.has_assigned or assigned)
 
 
 def is_assigned(let: st.Let) -> bool:
-    name = let.var.name
-    for n in walk(let.body):
-        if isinstance(n, st.Assign) and n.var.name == name:
-            return True
-        if isinstance(n, st.Atomic) and n.result is not None and n.result.name == name:
-            return True
-    return False
+    return let.var.name in assigned_names(let.body)
 
 
 def _collect(s: st.Stmt, scope: _Scope, touching: list[Leaf]) -> None:
-    accesses = tuple(_touches(s, scope))
+    plain = None if scope.has_assigned else _plain_touches(s)
+    accesses = tuple(_touches(s, scope)) if plain is None else tuple([_owned(a, scope) for a in plain])
     if accesses:
         block = None if scope.block is None else scope.block.name
         order = len(touching)
@@ -232,6 +242,20 @@ def _collect(s: st.Stmt, scope: _Scope, touching: list[Leaf]) -> None:
         touching.append(leaf)
     for inner in inner_statements(s):
         _collect(inner, _enter(s, inner, scope), touching)
+
+
+@fact
+def _plain_touches(s: st.Stmt) -> tuple[Access, ...] | None:
+    """What ``s`` itself touches, whoever's that is, where it uses no variable that is assigned; None where that hangs
+    on what is around it."""
+    if isinstance(s, st.Evaluate) or (isinstance(s, st.Let) and is_assigned(s)):
+        return None
+    return tuple(_touches(s, _Scope()))
+
+
+def _owned(access: Access, scope: _Scope) -> Access:
+    owners = scope.owners.get(access.buffer.name)
+    return replace(access, owners=owners) if owners else access
 
 
 def _touches(s: st.Stmt, scope: _Scope) -> Iterator[Access]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError, did_you_mean
@@ -38,13 +39,10 @@ def _named(root: Stmt) -> tuple[Stmt, ...]:
 @fact
 def _listed(root: Stmt) -> Listed:
     """What is in ``root``: asked over and over of the same program."""
-    named = _named(root)
-    return Listed(
-        tuple(s for s in named if isinstance(s, For)),
-        tuple(s for s in named if isinstance(s, Block)),
-        tuple(s for s in named if isinstance(s, Alloc)),
-        tuple(s for s in named if isinstance(s, Tensorized)),
-    )
+    by_kind: dict[type, list[Any]] = {For: [], Block: [], Alloc: [], Tensorized: []}
+    for s in _named(root):
+        by_kind[type(s)].append(s)
+    return Listed(*map(tuple, by_kind.values()))
 
 
 def listed(root: Kernel | Stmt) -> Listed:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from weft.ir.expr import Binary, Load, idx
+from weft.ir.expr import Binary, Const, Expr, Load, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import statements_in_turn
 from weft.ir.simplify import simplify
@@ -47,13 +47,13 @@ def check_fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *, nu
 
 def _check_window(kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdict:
     name = alloc.buffer.name
-    whole = _window(kernel, alloc, alloc, dim)
+    whole = _touched(kernel, alloc, alloc)
     if whole is None:
         return refuse(f"nothing touches `{name}`")
-    most = _width([whole])
+    most = _width([whole[dim]])
     if most is not None and most <= factor:
         return OK
-    windows = _windows(kernel, alloc, dim)
+    windows = [each[dim] for each in _windows(kernel, alloc)]
     width = _width(windows)
     if width is None:
         return refuse(f"how much of dimension {dim} of `{name}` is alive at once is not known")
@@ -68,10 +68,17 @@ def _check_window(kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdic
     return _refuse_clash(reason, kernel, alloc, dim, factor)
 
 
-def live_width(kernel: Kernel, buffer: str, dim: int) -> int | None:
-    """How many neighbouring elements of a dimension a ring has to hold; None where that is not known."""
-    windows = _windows(kernel, find_alloc(kernel, buffer), dim)
-    return _width(windows) if windows and _move_one_way(windows) else None
+def live_widths(kernel: Kernel, buffer: str) -> list[int | None]:
+    """How many neighbouring elements of each dimension a ring has to hold; None where all, or that is not known."""
+    alloc = find_alloc(kernel, buffer)
+    each_dim = zip(alloc.buffer.shape, zip(*_windows(kernel, alloc)))
+    return [_ring(size, windows) for size, windows in each_dim]
+
+
+def _ring(size: Expr, windows: Sequence[_Window]) -> int | None:
+    width = _width(windows)
+    smaller = width is not None and not (isinstance(size, Const) and width >= int(size.value))
+    return width if smaller and _move_one_way(windows) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +101,23 @@ class _Window:
         return low, high
 
 
-def _windows(kernel: Kernel, alloc: Alloc, dim: int) -> list[_Window]:
-    """Those of the statements that run one after another while the storage exists."""
-    found = (_window(kernel, alloc, stmt, dim) for stmt in statements_in_turn(alloc.body))
-    return [window for window in found if window is not None]
+def _windows(kernel: Kernel, alloc: Alloc) -> list[tuple[_Window, ...]]:
+    """Those of the statements that run one after another while the storage exists, one for each dimension."""
+    found = (_touched(kernel, alloc, stmt) for stmt in statements_in_turn(alloc.body))
+    return [windows for windows in found if windows is not None]
 
 
-def _window(kernel: Kernel, alloc: Alloc, stmt: Stmt, dim: int) -> _Window | None:
-    """That of ``stmt`` inside ``alloc``; None where it does not touch the storage."""
+def _touched(kernel: Kernel, alloc: Alloc, stmt: Stmt) -> tuple[_Window, ...] | None:
+    """Of each dimension by ``stmt`` inside ``alloc``; None where it does not touch the storage."""
     loop = stmt if isinstance(stmt, For) and stmt.kind in ("serial", "unroll") else None
     loops = [*loops_around(kernel, alloc), *([loop] if loop is not None else [])]
     raw = infer_spans(kernel, alloc.buffer, stmt, len(loops))
     if raw is None:
         return None
     with knowing_loops(loops, size_ranges(kernel)) as simple:
-        spans = ((raw[dim][0], simple.expr(raw[dim][1] + idx(1))), clip(raw, alloc.buffer, simple)[dim])
-        return _Window(loop, spans, {**simple.ranges})
+        ends = [(lo, simple.expr(hi + idx(1))) for lo, hi in raw]
+        ranges = {**simple.ranges}
+        return tuple(_Window(loop, both, ranges) for both in zip(ends, clip(raw, alloc.buffer, simple)))
 
 
 def _width(windows: Sequence[_Window]) -> int | None:
@@ -187,5 +195,5 @@ def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int) -> Rewrite:
             return replace(n, buffer=ring, indices=(*n.indices[:dim], turn, *n.indices[dim + 1 :]))
         return None
 
-    body = replace_buffers(rewrite(alloc.body, fold), {old: ring})
+    body = replace_buffers(rewrite(alloc.body, fold, naming=[buffer]), {old: ring})
     return Rewrite(replace_stmt(kernel, alloc, Alloc(ring, declare_accesses(body, [buffer]), span=alloc.span)))

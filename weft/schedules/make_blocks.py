@@ -68,12 +68,11 @@ def declare_accesses(root: Stmt, changed: Iterable[str]) -> Stmt:
     names = set(changed)
 
     def new(n: object) -> Block | None:
-        if not isinstance(n, Block):
-            return None
-        declared = {r.buffer.name for r in (*n.reads, *n.writes)}
-        return declared_anew(n) if names & declared else None
+        if isinstance(n, Block) and any(r.buffer.name in names for r in (*n.reads, *n.writes)):
+            return declared_anew(n)
+        return None
 
-    return rewrite(root, new)
+    return rewrite(root, new, naming=names)
 
 
 def declared_anew(block: Block) -> Block:

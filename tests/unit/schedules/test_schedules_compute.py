@@ -16,7 +16,7 @@ from weft.ir.stmt import Kernel
 from weft.passes.plain.lower_blocks import lower_blocks
 from weft.passes.plain.shrink_storage import shrink_storage
 from weft.schedules.find import all_allocs, all_loops, blocks_inside, find_alloc, loops_around
-from weft.schedules.fold_storage import live_width
+from weft.schedules.fold_storage import live_widths
 from weft.schedules.schedule import Schedule
 
 BLUR = """
@@ -367,7 +367,7 @@ def test_slices_that_later_steps_do_not_read_are_no_longer_kept(steps: int) -> N
     original = kernel_of(RECURRENCE, T=steps, J=3)
     s = Schedule(original)
     if steps > 1:
-        assert live_width(s.kernel, "H", 0) == 2
+        assert live_widths(s.kernel, "H")[0] == 2
         with pytest.raises(ScheduleError, match="2 neighbouring elements"):
             s.copy().fold_storage("H", 0, 1)
     s.fold_storage("H", 0, 2)

@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 COMPILER = shutil.which("g++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
 H200 = gpu_for_arch("sm_90")
-_OPTIONS = ("-std=c++17", "-O1", "-ffp-contract=off")
+_OPTIONS = ("-std=c++17", "-Og", "-ffp-contract=off")
 
 #: Functions written with instructions, by what they mean.
 _IN_CPP = {
