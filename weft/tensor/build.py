@@ -28,7 +28,7 @@ from weft.ir.span import Source, Span
 from weft.ir.stmt import Param
 from weft.ir.visit import Node, free_vars, fresh_name, loads, replace_buffers, rewrite
 from weft.tensor import check_statement as rules
-from weft.tensor.check_written import check_written
+from weft.tensor.check_written import check_written, settle_carried
 from weft.tensor.infer_interface import infer_carried, infer_constants
 from weft.tensor.infer_ranges import (
     Access,
@@ -412,6 +412,7 @@ class ProgramBuilder:
             carried=infer_carried(outputs, statements),
             source=self.source,
         )
+        program = settle_carried(program)
         check_written(program)
         return program
 

@@ -37,17 +37,40 @@ SAMPLES = (((5, 6, 7, 8), 1), ((6, 6, 6, 6), 2), ((8, 7, 5, 4), 3))
 def check_written(program: TensorProgram) -> None:
     """Raises for a read of what is not written, or only later, at sizes that the program accepts."""
     suspects = _suspects(program)
-    if not suspects:
-        return
+    for sizes, early, _ in _runs(program, suspects) if suspects else ():
+        if early is not None:
+            raise _refusal(program, early, sizes)
+
+
+def settle_carried(program: TensorProgram) -> TensorProgram:
+    """``program`` without the outputs among its carried ones of which it reads only what it wrote before, as its runs
+    show: a factor that grows step by step is nothing that a caller passes in."""
+    kept = tuple(name for name in program.carried if not _is_settled(program, name))
+    return program if kept == program.carried else replace(program, carried=kept)
+
+
+def _is_settled(program: TensorProgram, name: str) -> bool:
+    writers = [s for s in program.statements if s.target.name == name]
+    if not all(s.recurrences and not is_scatter(s) and (s.op == "=" or s.initialize) for s in writers):
+        return False
+    reads = [a for s in program.statements for a in guarded_accesses(s) if a.buffer.name == name and not a.is_write]
+    if any(loads(e) for a in reads for e in (*a.indices, *a.guards)):  # data decide
+        return False
+    runs = list(_runs(program, frozenset({name})))
+    return bool(runs) and all(early is None and is_whole for _, early, is_whole in runs)
+
+
+def _runs(program: TensorProgram, names: frozenset[str]) -> Iterator[tuple[dict[str, int], _Early | None, bool]]:
+    """Sizes, the first read of an element of ``names`` that is not written, and whether the run came to its end."""
     for values, parameter in SAMPLES:
         sizes = {v.name: values[n % len(values)] for n, v in enumerate(program.sizes)}
         sizes |= {v.name: parameter for v in program.constants}
         try:
-            early = _Marks(specialize(program, sizes), suspects).find()
+            marks = _Marks(specialize(program, sizes), names)
+            early = marks.find()
         except ShapeError:
             continue  # a call with these sizes is refused too
-        if early is not None:
-            raise _refusal(program, early, sizes)
+        yield sizes, early, marks.is_whole
 
 
 def _suspects(program: TensorProgram) -> frozenset[str]:
@@ -91,6 +114,8 @@ class _Marks:
         self.written = {b.name: _marks(b) for b in (*program.outputs, *program.temporaries) if b.name in suspects}
         self.ran: set[int] = set()
         self.early: list[_Early] = []
+        #: whether all of it ran
+        self.is_whole = False
 
     def find(self) -> _Early | None:
         """The first read of an element that is not written."""
@@ -107,6 +132,7 @@ class _Marks:
             self.ran.add(step.position)
             if self.early:
                 return self.early[0].row(0)
+        self.is_whole = True
         return None
 
     def _matters(self, statement: Statement) -> bool:

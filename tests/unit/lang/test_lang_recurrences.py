@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.ir.errors import ShapeError
+from weft.ir.errors import ArgumentError, ShapeError
 from weft.lang.parse import parse_programs
 from weft.tensor.cost import infer_cost
 from weft.tensor.coverage import infer_fills
@@ -258,3 +258,44 @@ def test_what_a_step_wrote_read_in_a_triangle_that_fits_at_some_sizes_only() -> 
     np.testing.assert_allclose(run(text, [a])[0], np.tril(a[::-1]).sum(1), rtol=1e-5)
     with pytest.raises(ShapeError, match="reads outside `T`"):
         weft.define(text)(a.T)
+
+
+#: Factors and solutions whose steps read all that the steps before them wrote.
+CHOLESKY = """def cholesky(float(N,N) A) -> (float(N,N) L) {
+    for j in 0:N {
+        S(i) +=! L(i,k) * L(j,k) where i in j:N, k in 0:j
+        L(j,j) = sqrt(A(j,j) - S(j))
+        L(i,j) = (A(i,j) - S(i)) / L(j,j) where i in j+1:N
+    }
+}"""
+FORWARD = """def forward(float(N,N) L, float(N,R) B) -> (float(N,R) X) {
+    for i in 0:N {
+        S(r) +=! L(i,k) * X(k,r) where k in 0:i
+        X(i,r) = (B(i,r) - S(r)) / L(i,i)
+    }
+}"""
+BACKWARD = """def backward(float(N,N) U, float(N,R) B) -> (float(N,R) X) {
+    for i in 0:N {
+        S(r) +=! U(N-1-i,k) * X(k,r) where k in N-i:N
+        X(N-1-i,r) = (B(N-1-i,r) - S(r)) / U(N-1-i,N-1-i)
+    }
+}"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_steps_that_read_all_steps_before(size: int) -> None:
+    a, b = random((size, size), (size, 3))
+    square = a @ a.T + size * np.eye(size, dtype=np.float32)
+    np.testing.assert_allclose(run(CHOLESKY, [square])[0], np.linalg.cholesky(square), atol=1e-5)
+    for text, triangle in ((FORWARD, np.tril(square)), (BACKWARD, np.triu(square))):
+        np.testing.assert_allclose(run(text, [triangle, b])[0], np.linalg.solve(triangle, b), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [FORWARD.replace("0:i\n", "0:i+1\n"), BACKWARD.replace("N-i:N\n", "N-1-i:N\n"), FORWARD.replace("0:i\n", "0:N\n")],
+)
+def test_a_read_of_the_step_itself_is_the_callers(text: str) -> None:
+    a, b = random((4, 4), (4, 3))
+    with pytest.raises(ArgumentError, match="needs `X` passed in"):
+        weft.define(text)(a, b)
