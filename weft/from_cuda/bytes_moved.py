@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context, close
 from weft.from_cuda.expressions import expression, number
 from weft.from_cuda.memory import advance, load, reinterpret, scalar_element, store
-from weft.from_cuda.places import assign, keep_value, read
+from weft.from_cuda.places import assign, keep_value, need_memory, read
 from weft.from_cuda.types import CType, Pointer, Scalar, Void
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import ZERO, Address, Alias, Number, Value, index_var
@@ -43,11 +44,11 @@ def _copy_one(c: Context, n: Node, to: Value, source: Value, size: Node, type: C
     """One variable: the bits of another, or of an element."""
     count = number(c, size).expr
     if not isinstance(type, Scalar) or not isinstance(count, Const) or int(count.value) != type.size:
-        c.refuse(n, "a copy of a part of a variable, or of several")
+        _need_memory(c, n, to, source)
     if isinstance(source, Alias):
         held = read(c, n, source.place)
         if not isinstance(held, Number) or held.type.size != type.size:
-            c.refuse(n, "a copy between variables that differ in size")
+            _need_memory(c, n, to, source)
         value = Number(type, reinterpret(ar.stored(held), type.dtype))
     else:
         assert isinstance(source, Address)
@@ -61,6 +62,11 @@ def _copy_one(c: Context, n: Node, to: Value, source: Value, size: Node, type: C
         assert isinstance(to, Address)
         store(c, n, Address(type, to.targets, to.which), kept)
     return to
+
+
+def _need_memory(c: Context, n: Node, to: Value, source: Value) -> NoReturn:
+    """Bytes of variables that are more or less than a number: the variables become memory."""
+    need_memory(c, n, to if isinstance(to, Alias) else source, "a copy of a part of a variable, or of several")  # type: ignore[arg-type]
 
 
 def fill(c: Context, n: Node, arguments: list[Node]) -> Value:

@@ -101,13 +101,7 @@ def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: l
     c.frames.append(frame)
     copies = dict(this.value.captured) if isinstance(this, Fixed) and isinstance(this.value, FunctionValue) else {}
     c.places.update(copies | bound)
-    for p, (key, place) in zip(function.parameters, bound.items()):
-        if (
-            isinstance(place, Fixed)
-            and key in _changed(c, function)
-            and isinstance(c.type_of(p), (Scalar, Record, Pointer))
-        ):
-            c.places[key] = declare(c, p, c.type_of(p), p.name, place.value, p.id)
+    _declare_changed(c, function, bound)
     before = len(c.items)
     try:
         value = _run(c, n, frame, function)
@@ -117,6 +111,14 @@ def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: l
     finally:
         c.frames.pop()
         c.places = outer | {k: v for k, v in c.places.items() if k in outer and k not in copies}
+
+
+def _declare_changed(c: Context, function: Node, bound: dict[str, Place]) -> None:
+    """Parameters that a function changes, or that must be memory, are variables."""
+    for p, (key, place) in zip(function.parameters, bound.items()):
+        is_variable = key in _changed(c, function) or key in c.facts.in_memory
+        if is_variable and isinstance(place, Fixed) and isinstance(c.type_of(p), (Scalar, Record, Pointer)):
+            c.places[key] = declare(c, p, c.type_of(p), p.name, place.value, p.id)
 
 
 def _changed(c: Context, function: Node) -> set[str]:
@@ -148,7 +150,9 @@ def _run(c: Context, n: Node, frame: Frame, function: Node) -> Value:
             c.refuse(n, f"`{function.name}` could not be written out here")
         return frame.value
     if isinstance(type, Reference):
-        c.refuse(n, f"`{function.name}`, which returns a reference at several places")
+        if not function.raw["type"]["qualType"].startswith("const "):
+            c.refuse(n, f"`{function.name}`, which returns a reference at several places")
+        type = type.to  # what is only read may be a copy
     frame.result = declare(c, n, type, f"{function.name}_result", None, f"result {function.id}")
     with c.scope() as items:
         frame.start = (items, 0)
@@ -184,7 +188,7 @@ def _result_type(c: Context, function: Node) -> CType:
 
 def returned_value(c: Context, n: Node) -> Value:
     """What a return statement gives: a place for a function that returns a reference."""
-    if isinstance(_result_type(c, c.frame.function), Reference):
+    if isinstance(_result_type(c, c.frame.function), Reference) and c.frame.result is None:
         return _Reference(lvalue(c, n))
     return expression(c, n)
 
@@ -260,6 +264,7 @@ def run_constructor(c: Context, n: Node, constructor: Node, place: Place, argume
     frame = Frame(constructor, False, (c.items, len(c.items)), this=place)
     c.frames.append(frame)
     c.places.update(bound)
+    _declare_changed(c, constructor, bound)
     try:
         for i in constructor.inner:
             if i.kind != "CXXCtorInitializer":

@@ -9,14 +9,16 @@ from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, lvalue, number
 from weft.from_cuda.literals import null, text
 from weft.from_cuda.memory import flat
-from weft.from_cuda.places import address_of, dereference, field_place, read
+from weft.from_cuda.places import address_of, dereference, field_place, need_memory, read
 from weft.from_cuda.types import (
     BOOL,
     Array,
     CType,
+    Opaque,
     Pointer,
     Record,
     Scalar,
+    Void,
 )
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
@@ -28,6 +30,7 @@ from weft.from_cuda.values import (
     Nothing,
     Number,
     Place,
+    Struct,
     Value,
     Variable,
 )
@@ -118,9 +121,28 @@ def _retyped(c: Context, n: Node, value: Alias, to: CType) -> Value:
     place = value.place
     if isinstance(place, (Variable, Fixed)) and isinstance(to, Scalar):
         held = read(c, n, place)
-        if isinstance(held, Number) and held.type.size == to.size:
+        if isinstance(held, Number) and held.type.size == to.size and _is_read(n):
             return Alias(Fixed(Number(to, reinterpret(ar.stored(held), to.dtype))))
-    return value
+    if _held_type(place) == to or isinstance(to, (Void, Opaque)):
+        return value
+    return need_memory(c, n, value, f"the address of a variable as one of {to}")
+
+
+def _is_read(n: Node) -> bool:
+    """Whether what a converted address points to is read at once, and nothing else is done with it."""
+    above = n.parent
+    while above is not None and (
+        above.kind == "ParenExpr" or (above.kind == "UnaryOperator" and above.raw["opcode"] == "*")
+    ):
+        above = above.parent
+    return above is not None and above.raw.get("castKind") == "LValueToRValue"
+
+
+def _held_type(place: Place) -> CType | None:
+    """What a variable is of."""
+    if isinstance(place, Fixed):
+        return place.value.type if isinstance(place.value, (Number, Struct)) else None
+    return place.type if isinstance(place, (Variable, Fields)) else None
 
 
 def _cast_place(c: Context, n: Node) -> Place:

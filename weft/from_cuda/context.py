@@ -45,11 +45,21 @@ class Facts:
     pointees: dict[str, dict[str, Memory]] = field(default_factory=dict)
     nullable: set[str] = field(default_factory=set)
     wrapping: set[str] = field(default_factory=set)
+    #: Memories that are accessed as elements of several sizes, and the least of these.
+    parts: dict[str, int] = field(default_factory=dict)
+    #: Local variables that must be memory: their address is kept, or elements behind it are asked for.
+    in_memory: set[str] = field(default_factory=set)
     is_new: bool = False
 
     def learn(self, known: set[str], key: str) -> None:
         if key not in known:
             known.add(key)
+            self.is_new = True
+
+    def learn_part(self, key: str, size: int) -> None:
+        """The memory is accessed as elements of ``size`` bytes, the least there are."""
+        if self.parts.get(key) != size:
+            self.parts[key] = size
             self.is_new = True
 
 

@@ -12,7 +12,7 @@ from weft.from_cuda import arithmetic as ar
 from weft.from_cuda import bytes_moved, warps
 from weft.from_cuda.context import Context, close
 from weft.from_cuda.expressions import expression, number
-from weft.from_cuda.memory import chosen, held_as, load, reinterpret, subscripts, view
+from weft.from_cuda.memory import chosen, held_as, load, part_type, reinterpret, subscripts, view
 from weft.from_cuda.places import dereference
 from weft.from_cuda.types import FLOAT, INT, UINT, CType, Pointer, Scalar
 from weft.from_cuda.unit import Node
@@ -256,6 +256,8 @@ def _update_one(
     c: Context, n: Node, op: AtomicOp, target: Target, value: Number, expected: Number | None, result: Var | None
 ) -> None:
     dtype = value.type.dtype
+    if part_type(c, target.memory, dtype) is not None:
+        c.refuse(n, f"an atomic update of `{target.memory.name}`, which is accessed as smaller elements too")
     held = held_as(target.memory, dtype)
     moves_bits = op in ("exchange", "cas") or (op in ("&", "|", "^", "+") and held.is_integer and dtype.is_integer)
     if held != dtype and not moves_bits:

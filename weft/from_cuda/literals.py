@@ -6,7 +6,7 @@ from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import PLACES, VALUES, expression, lvalue, number
 from weft.from_cuda.memory import advance
-from weft.from_cuda.places import address_of, array_target, dereference, field_place
+from weft.from_cuda.places import address_of, array_target, dereference, field_place, need_memory
 from weft.from_cuda.types import (
     BOOL,
     INT,
@@ -164,7 +164,7 @@ def _subscript(c: Context, n: Node) -> Place:
     if isinstance(value, Alias):
         if isinstance(index, Const) and index.value == 0:
             return value.place
-        c.refuse(n, "a pointer to a single variable is subscripted")
+        need_memory(c, n, value, "a pointer to a single variable is subscripted")
     if not isinstance(value, Address):
         c.refuse(n, "something that is no pointer is subscripted")
     return Element(type, Address(type, advance(c, value, index, type.size).targets, value.which))

@@ -13,8 +13,8 @@ from weft.from_cuda.values import ZERO, Address, Copy, Memory, Nothing, Number, 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, idx
-from weft.ir.stmt import For, If, Store
+from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, const, idx
+from weft.ir.stmt import Assert, For, If, Store
 
 #: Arrays of up to so many elements are copied one by one.
 _UNROLLED = 16
@@ -37,7 +37,8 @@ def scalar_element(type: CType) -> DType | None:
 
 def has_fields_apart(memory: Memory) -> bool:
     """Whether ``memory`` is of records with fields of several types, which lie apart."""
-    return isinstance(memory.element, Record) and scalar_element(memory.element) is None
+    element = memory.element
+    return isinstance(element, Record) and scalar_element(element) is None and not has_union(element)
 
 
 def held_as(memory: Memory, dtype: DType) -> DType:
@@ -58,8 +59,6 @@ def view(c: Context, memory: Memory, dtype: DType) -> Buffer:
     """The buffer through which ``memory`` is seen as elements of ``dtype``."""
     found = memory.views.get(dtype)
     if found is None:
-        if memory.views and has_union(memory.element):
-            c.refuse(c.frames[0].function, f"`{memory.name}`, a union of numbers that differ in size")
         found = memory.views[dtype] = _make_view(c, memory, dtype)
     return found
 
@@ -113,12 +112,23 @@ def load(c: Context, n: Node, address: Address, type: CType) -> Value:
         fields = {f.name: load(c, n, at_field(address, f.offset, f.type), f.type) for f in type.fields}
         return Struct(type, fields)
     if isinstance(type, Pointer):
+        if address.is_null:
+            _fail(c, n, "a null pointer is read")
+            return Address(type.to, ())
         return _load_pointer(c, n, address, type)
     if isinstance(type, Array):
         return Copy(type, address)
     if not isinstance(type, Scalar):
         c.refuse(n, f"a value of type {getattr(type, 'name', type)} cannot be read from memory")
+    if address.is_null:
+        _fail(c, n, "a null pointer is read")
+        return constant(type, 0)
     return Number(type, _choose(c, n, address, lambda t: _load_one(c, t, type.dtype)))
+
+
+def _fail(c: Context, n: Node, why: str) -> None:
+    """What no thread may come to: functions are written out for arguments with which they never get there."""
+    c.emit(Assert(const(False, dt.bool_), why, span=c.unit.span(n)))
 
 
 def _load_pointer(c: Context, n: Node, address: Address, type: Pointer) -> Value:
@@ -157,8 +167,6 @@ def address_value(c: Context, n: Node, address: Address) -> Expr:
 
 
 def _choose(c: Context, n: Node, address: Address, one: Callable[[Target], Expr]) -> Expr:
-    if address.is_null:
-        c.refuse(n, "a null pointer is read")
     made = one(address.targets[-1])
     for number, target in reversed(list(enumerate(address.targets[:-1]))):
         assert address.which is not None
@@ -166,9 +174,33 @@ def _choose(c: Context, n: Node, address: Address, one: Callable[[Target], Expr]
     return made
 
 
+def part_type(c: Context, memory: Memory, dtype: DType) -> DType | None:
+    """The type of the elements that an element of ``dtype`` is made of, where ``memory`` is accessed as smaller ones
+    too: one place has one buffer, so that the order of accesses stays what it is."""
+    size = c.facts.parts.get(memory.key, dtype.itemsize)
+    return _UNSIGNED[size] if size < dtype.itemsize else None
+
+
+def _parts(c: Context, target: Target, part: DType, dtype: DType) -> tuple[Buffer, list[tuple[Expr, ...]]]:
+    """The buffer that has the parts of an element of ``dtype``, and where they are, the lowest bits first."""
+    held = held_as(target.memory, part)
+    *outer, last = subscripts(c, target, part)
+    places = [(*outer, fold(Binary("+", last, idx(at)))) for at in range(dtype.itemsize // part.itemsize)]
+    return view(c, target.memory, held), places
+
+
 def _load_one(c: Context, target: Target, dtype: DType) -> Expr:
-    held = held_as(target.memory, dtype)
-    return reinterpret(Load(view(c, target.memory, held), subscripts(c, target, held)), dtype)
+    part = part_type(c, target.memory, dtype)
+    if part is None:
+        held = held_as(target.memory, dtype)
+        return reinterpret(Load(view(c, target.memory, held), subscripts(c, target, held)), dtype)
+    whole = _UNSIGNED[dtype.itemsize]
+    buffer, places = _parts(c, target, part, dtype)
+    bits: Expr = Cast(whole, reinterpret(Load(buffer, places[0]), part))
+    for number, place in enumerate(places[1:], 1):
+        one = Cast(whole, reinterpret(Load(buffer, place), part))
+        bits = Binary("|", bits, Binary("<<", one, const(number * part.bits, whole)))
+    return reinterpret(bits, dtype)
 
 
 def reinterpret(e: Expr, dtype: DType) -> Expr:
@@ -183,7 +215,8 @@ def reinterpret(e: Expr, dtype: DType) -> Expr:
 def store(c: Context, n: Node, address: Address, value: Value) -> None:
     """Writes ``value`` to where ``address`` points."""
     if address.is_null:
-        c.refuse(n, "a null pointer is written through")
+        _fail(c, n, "a null pointer is written through")
+        return
     if isinstance(value, Struct):
         for f in value.type.fields:
             store(c, n, at_field(address, f.offset, f.type), value.fields[f.name])
@@ -244,10 +277,20 @@ def chosen(c: Context, address: Address, act: Callable[[Target], None]) -> None:
 
 def _store_one(c: Context, target: Target, value: Number) -> None:
     dtype = value.type.dtype
-    held = held_as(target.memory, dtype)
-    buffer = view(c, target.memory, held)
-    target.memory.written.add(held)
-    c.emit(Store(buffer, subscripts(c, target, held), reinterpret(stored(value), held), span=c.span))
+    part = part_type(c, target.memory, dtype)
+    if part is None:
+        held = held_as(target.memory, dtype)
+        buffer = view(c, target.memory, held)
+        target.memory.written.add(held)
+        c.emit(Store(buffer, subscripts(c, target, held), reinterpret(stored(value), held), span=c.span))
+        return
+    whole = _UNSIGNED[dtype.itemsize]
+    bits = c.keep("bits", reinterpret(stored(value), whole))
+    buffer, places = _parts(c, target, part, dtype)
+    target.memory.written.add(buffer.dtype)
+    for number, place in enumerate(places):
+        one = Cast(part, Binary(">>", bits, const(number * part.bits, whole)))
+        c.emit(Store(buffer, place, reinterpret(one, buffer.dtype), span=c.span))
 
 
 def at_field(address: Address, offset: int, type: CType) -> Address:

@@ -11,12 +11,13 @@ from weft.from_cuda.context import Binding, Context, Item, close, negate
 from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, is_not_null, lvalue, number
 from weft.from_cuda.literals import type_text
 from weft.from_cuda.memory import address_value, advance, difference, on_heap
-from weft.from_cuda.places import address_of, assign, declare, dereference, keep_value, read
+from weft.from_cuda.places import address_of, assign, declare, dereference, keep_value, need_memory, read
 from weft.from_cuda.types import BOOL, Opaque, Scalar, parse_type
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
     ZERO,
     Address,
+    Alias,
     Either,
     Element,
     Fixed,
@@ -98,6 +99,9 @@ def _binary(c: Context, n: Node) -> Value:
     if op in ("&&", "||"):
         return Number(BOOL, _short_circuit(c, n, op))
     left, right = expression(c, n.inner[0]), expression(c, n.inner[1])
+    for side in (left, right):
+        if isinstance(side, Alias):
+            need_memory(c, n, side, f"the operator {op} of a variable's address")
     if isinstance(left, Address) or isinstance(right, Address):
         return _pointer_arithmetic(c, n, op, left, right)
     if not isinstance(left, Number) or not isinstance(right, Number):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 from weft.from_cuda.arithmetic import convert, grows, is_index, settle, wrap
 from weft.from_cuda.choices import choose
@@ -142,8 +143,10 @@ def keep_value(c: Context, name: str, value: Value) -> Value:
 
 def _assign_pointer(c: Context, n: Node, place: PointerVariable, value: Value) -> None:
     """A pointer that changes has an offset of its own; which memories it points into is learned."""
+    if isinstance(value, Alias):
+        need_memory(c, n, value, "the address of a variable is kept in a pointer that changes")
     if not isinstance(value, Address):
-        c.refuse(n, "the address of a variable is kept in a pointer that changes")
+        c.refuse(n, "a pointer is assigned what is none")
     if value.is_null or value.is_set is not None:
         c.facts.learn(c.facts.nullable, place.key)
     if value.is_null:
@@ -175,15 +178,17 @@ def _assign_pointer(c: Context, n: Node, place: PointerVariable, value: Value) -
 def declare(c: Context, n: Node, type: CType, name: str, value: Value | None, key: str) -> Place:
     """A place for a local variable that starts as ``value``."""
     match type:
+        case Scalar() | Pointer() | Record() if key in c.facts.in_memory or has_union(type):
+            whole = Element(type, Address(type, (array_target(c, name, Array(type, 1), "local", key),)))
+            if isinstance(value, Number) and isinstance(type, Scalar):
+                value = convert(value, type, c.ranges)
+            if value is not None:
+                store(c, n, whole.address, value)
+            return whole
         case Scalar():
             return _declare_number(c, type, name, value, key)
         case Pointer():
             return _declare_pointer(c, n, type, name, value, key)
-        case Record() if has_union(type):
-            whole = Element(type, Address(type, (array_target(c, name, Array(type, 1), "local", key),)))
-            if value is not None:
-                store(c, n, whole.address, value)
-            return whole
         case Record():
             given = value.fields if isinstance(value, Struct) else {}
             fields = {
@@ -286,6 +291,26 @@ def address_of(c: Context, n: Node, place: Place) -> Value:
     if isinstance(place, Element):
         return place.address if not isinstance(place.type, Array) else Address(place.type, place.address.targets)
     return Alias(place)
+
+
+def need_memory(c: Context, n: Node, pointer: Alias, why: str) -> NoReturn:
+    """More is done with the address of a local variable than a place allows: it is memory from the next attempt on."""
+    key = _variable_of(c, pointer.place)
+    if key:
+        c.facts.learn(c.facts.in_memory, key)
+    c.refuse(n, why)
+
+
+def _variable_of(c: Context, place: Place) -> str:
+    """The key of the variable that ``place`` is, or is a part of."""
+    match place:
+        case Variable() | PointerVariable():
+            return place.key.partition(".")[0]
+        case Fields():
+            return next(filter(None, (_variable_of(c, f) for f in place.fields.values())), "")
+        case Fixed():
+            return next((key for key, p in c.places.items() if p is place), "")
+    return ""
 
 
 def dereference(c: Context, n: Node, value: Value, type: CType) -> Place:

@@ -8,11 +8,11 @@ from weft.from_cuda import calls as _calls  # noqa: F401  registers what it read
 from weft.from_cuda import casts as _casts  # noqa: F401
 from weft.from_cuda import operators as _operators  # noqa: F401
 from weft.from_cuda.context import Context, Item, Loop, Unsupported, close, negate
-from weft.from_cuda.expressions import condition, expression, number
+from weft.from_cuda.expressions import VALUES, condition, expression, number
 from weft.from_cuda.loops import counted_loop
 from weft.from_cuda.places import assign
 from weft.from_cuda.unit import Node
-from weft.from_cuda.values import Nothing
+from weft.from_cuda.values import Nothing, Value
 from weft.from_cuda.variables import declare_variable
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, cast, const, idx
@@ -406,6 +406,15 @@ def _attributed(c: Context, n: Node) -> None:
     statement(c, n.inner[-1])
 
 
+def _statement_expression(c: Context, n: Node) -> Value:
+    """``({ int a = x; a * a; })``: the value of its last statement."""
+    *before, last = n.inner[0].inner
+    for one in before:
+        statement(c, one)
+    return expression(c, last)
+
+
+VALUES["StmtExpr"] = _statement_expression
 _STATEMENTS: dict[str, Callable[[Context, Node], None]] = {
     "CompoundStmt": _compound,
     "DeclStmt": _declarations,

@@ -95,7 +95,8 @@ def _attempt(c: Context, function: Node) -> GridKernel | None:
             block(c, body.inner)
         except Unsupported as problem:
             c.problems.append(problem)
-        c.problems += [Unsupported(function, why) for why in map(_seen_twice, c.memories.values()) if why]
+        for memory in c.memories.values():
+            _see_in_parts(c, memory)
         for name in c.ranges.mixed & set(c.keys):
             c.facts.learn(c.facts.indices, c.keys[name])
         if c.problems or c.facts.is_new:
@@ -110,13 +111,12 @@ def _check(c: Context, function: Node) -> None:
         c.refuse(function, f"clang says: {why}")
 
 
-def _seen_twice(memory: Memory) -> str:
-    """Why a memory cannot be several buffers: what is written as elements of one size may be read as another's. Fields
-    of a record are apart, and the heap is of everything."""
+def _see_in_parts(c: Context, memory: Memory) -> None:
+    """What is written as elements of one size and read as another's is, from the next attempt on, one buffer of the
+    smallest. Fields of a record are apart, and the heap is of everything."""
     sizes = {dtype.itemsize for dtype in memory.views}
-    if len(sizes) < 2 or has_fields_apart(memory) or memory.kind == "heap" or not memory.written:
-        return ""
-    return f"`{memory.name}` is accessed as elements of {' and '.join(map(str, sorted(sizes)))} bytes"
+    if len(sizes) > 1 and memory.written and not has_fields_apart(memory) and memory.kind != "heap":
+        c.facts.learn_part(memory.key, min(sizes))
 
 
 def _grid(c: Context, slots: list[tuple[Param, Slot]]) -> tuple[list[tuple[Var, Expr]], list[tuple[Var, Expr]]]:
@@ -159,7 +159,8 @@ def _bind_parameters(c: Context, function: Node, slots: list[tuple[Param, Slot]]
     for number, p in enumerate(function.parameters):
         type = c.type_of(p)
         value = _parameter(c, p, type, p.name or f"argument{number}", (number, 0), slots)
-        if (p.id in changed and not isinstance(type, Pointer)) or (p.id in changed and isinstance(value, Address)):
+        is_declared = p.id in changed or p.id in c.facts.in_memory
+        if is_declared and (not isinstance(type, Pointer) or isinstance(value, Address)):
             c.places[p.id] = declare(c, p, type, p.name, value, p.id)
         else:
             c.places[p.id] = _as_place(value)

@@ -47,7 +47,7 @@ def _value(c: Context, d: Node, type: CType, initial: Node | None) -> Place:
             return made
     value = expression(c, initial) if initial is not None else None
     fixed = not is_changed(c, d)
-    if isinstance(type, Pointer) and fixed and value is not None:
+    if isinstance(type, Pointer) and fixed and value is not None and d.id not in c.facts.in_memory:
         return Fixed(keep_value(c, d.name, value))
     if isinstance(type, Opaque):
         if value is None:

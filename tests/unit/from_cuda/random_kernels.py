@@ -1,5 +1,5 @@
-"""Random CUDA kernels: numbers of all types, branches and loops of all kinds, local arrays, records, functions,
-pointers, shared memory with barriers, warp functions and atomics."""
+"""Random CUDA kernels: numbers of all types, branches and loops of all kinds, local arrays, records, templates,
+lambdas, functions, pointers, shared memory with barriers in loops and branches, warp functions, atomics, vectors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ SMALL = 1000
 PARAMETERS = "const int *a, const float *b, int *c, float *d, unsigned *e, int n"
 
 PRELUDE = """
+#include <cuda_fp16.h>
+__constant__ int table[8] = {3, 14, 15, 92, 65, 35, 89, 79};
 struct Pair { int x; float y; __device__ int mix(int k) const { return x % 100 + k % 100; } };
 __device__ int fold(int v, int limit) {
   for (int k = 0; k < 8; k++) {
@@ -26,6 +28,12 @@ __device__ int fold(int v, int limit) {
 }
 __device__ void spread(int v, int &low, int &high) { low = v % 16; high = v / 16; }
 template <typename T> __device__ T pick(bool first, T x, T y) { return first ? x : y; }
+template <typename T, int N> struct Box {
+  T at[N];
+  __device__ Box(T first) { for (int k = 0; k < N; k++) at[k] = (T)(first + (T)k); }
+  __device__ T &operator[](int k) { return at[k]; }
+  __device__ T sum() const { T all = (T)0; for (int k = 0; k < N; k++) all = (T)(all + at[k]); return all; }
+};
 """
 
 
@@ -45,11 +53,15 @@ class Writer:
         flat = self.random.random() < 0.5  # a block has rows else
         index = "threadIdx.x" if flat and self.shape[1] == 1 else "threadIdx.x + blockDim.x * threadIdx.y"
         parts = [self.statement(1 if self.is_small else 2) for _ in range(self.statements)]
-        further = (self.exchange, self.shuffle, self.tree, self.atomic, self.array, self.record)
+        further = (
+            self.exchange, self.shuffle, self.tree, self.atomic, self.array, self.record, self.rounds,
+            self.voted_rounds, self.warp_sum, self.transposed, self.wrapped, self.vector, self.half, self.box, self.looked_up,
+        )  # fmt: skip
         for part in self.random.sample(further, 1 if self.is_small else 2):
             parts += [part(), self.statement(1)]
         deep = 1 if self.is_small else 2
-        last = f"if (i < n) {{ c[i] = {self.value('int', deep)}; d[i] = {self.value('float', deep)}; }}"
+        stored = f"c[i] = {self.value('int', deep)}; d[i] = {self.value('float', deep)};"
+        last = self.random.choice((f"if (i < n) {{ {stored} }}", f"if (i >= n) return;\n  {stored}"))
         return (
             f"__global__ void {name}({PARAMETERS}) {{\n  __shared__ int s[64];\n  unsigned t = {index};\n"
             "  int i = blockIdx.x * 64 + t;\n  " + "\n  ".join([*parts, last]) + "\n}\n"
@@ -90,6 +102,84 @@ class Writer:
     def atomic(self) -> str:
         how = self.random.choice(("atomicAdd", "atomicMax", "atomicXor", "atomicOr", "atomicMin"))
         return f"if ({self.condition(1)}) {how}(&e[{self.value('unsigned', 1)} % 16], {self.value('unsigned', 1)});"
+
+    def rounds(self) -> str:
+        """Exchanges in loops within loops, where the whole block may take another branch."""
+        name, guard = self.fresh(), self.random.choice(("", "if ((r + q + blockIdx.x) % 2 == 0) ", "if (q > r) "))
+        text = (
+            f"int {name} = {self.value('int', 1)} % 1000;\n"
+            f"  for (int r = 0; r < {self.random.choice(('2', '3', 'n / 50'))}; r++)\n"
+            f"    for (int q = {self.random.choice(('0', 'r'))}; q < 3; q++) {guard}{{\n"
+            f"      s[t] = {name};\n      __syncthreads();\n"
+            f"      {name} = ({name} * 3 + s[(t + q * 5 + r + 1) % 64]) % 1000;\n      __syncthreads();\n    }}"
+        )
+        return self.known("int", name, text)
+
+    def voted_rounds(self) -> str:
+        """A loop that ends when few enough threads want to go on."""
+        name = self.fresh()
+        text = (
+            f"int {name} = abs({self.value('int', 1)}) % 300;\n"
+            f"  while (__syncthreads_count({name} > 9) > {self.random.choice((0, 20))}) {name} = {name} / 2;"
+        )
+        return self.known("int", name, text)
+
+    def warp_sum(self) -> str:
+        name, by = self.fresh(), self.random.choice(("down", "xor"))
+        text = (
+            f"int {name} = {self.value('int', 1)} % 1000;\n  #pragma unroll\n"
+            f"  for (int w = 16; w > 0; w >>= 1) {name} += __shfl_{by}_sync(0xffffffffu, {name}, w);"
+        )
+        return self.known("int", name, text)
+
+    def transposed(self) -> str:
+        name, tile = self.fresh(), self.fresh()
+        text = (
+            f"__shared__ float {tile}[8][9];\n  {tile}[t / 8][t % 8] = {self.value('float', 1)};\n  __syncthreads();\n"
+            f"  float {name} = {tile}[t % 8][t / 8];"
+        )
+        return self.known("float", name, text)
+
+    def wrapped(self) -> str:
+        """Numbers that programs count on to wrap: hashes and random numbers of signed ints."""
+        name = self.fresh()
+        step = self.random.choice(
+            ("{0} * 1664525 + 1013904223", "({0} ^ ({0} >> 3)) * 16777619 + a[k]", "{0} * 31 + a[(t + k) % 128]")
+        ).format(name)
+        text = f"int {name} = {self.value('int', 1)};\n  for (int k = 0; k < 7; k++) {name} = {step};"
+        return self.known("int", name, text)
+
+    def vector(self) -> str:
+        name, low = self.fresh(), self.fresh()
+        text = (
+            f"int4 {name} = reinterpret_cast<const int4 *>(a)[{self.random.choice(('t % 32', 'i / 4'))}];\n"
+            f"  {name}.y += {self.value('int', 1)} % 100;\n"
+            f"  float2 {low} = make_float2((float){name}.x, {self.value('float', 1)});"
+        )
+        self.names += [("int", f"{name}.{m}") for m in "yzw"] + [("float", f"{low}.x"), ("float", f"{low}.y")]
+        return text
+
+    def half(self) -> str:
+        name, how = self.fresh(), self.random.choice(("__hadd(h, g)", "__hmul(h, g)", "__hsub(__hmul(h, h), g)"))
+        text = (
+            f"float {name};\n  {{ __half h = __float2half({self.value('float', 1)}), g = "
+            f"__float2half({self.value('float', 1)}); {name} = __half2float({how}); }}"
+        )
+        return self.known("float", name, text)
+
+    def box(self) -> str:
+        name, sum, type = self.fresh(), self.fresh(), self.random.choice(("int", "unsigned", "float"))
+        change = self.value(type, 1)
+        text = (
+            f"Box<{type}, {self.random.choice((2, 3))}> {name}({self.value(type, 1)});\n"
+            f"  auto set{name} = [&](int k, {type} v) {{ {name}[k % 2] = v; }};\n  set{name}((int)(t & 7), {change});\n"
+            f"  {type} {sum} = {name}.sum();"
+        )
+        return self.known(type, sum, text)
+
+    def looked_up(self) -> str:
+        name = self.fresh()
+        return self.known("int", name, f"int {name} = table[{self.value('unsigned', 1)} % 8u];")
 
     def array(self) -> str:
         name, value = self.fresh(), self.fresh()

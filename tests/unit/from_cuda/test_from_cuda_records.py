@@ -204,14 +204,14 @@ def test_what_cannot_be_read_is_told_by_clang() -> None:
     )
 
 
-def test_memory_that_is_seen_as_elements_of_two_sizes_is_refused() -> None:
+def test_atomic_updates_of_memory_that_is_seen_as_smaller_elements_are_refused() -> None:
     source = """__global__ void k(unsigned char *x) {
       __shared__ unsigned s[8];
-      s[threadIdx.x] = 0x01020304;
+      atomicAdd(&s[threadIdx.x], 1u);
       __syncthreads();
       x[threadIdx.x] = ((unsigned char *)s)[threadIdx.x];
     }"""
-    with pytest.raises(weft.UnsupportedError, match="`s` is accessed as elements of 1 and 4 bytes"):
+    with pytest.raises(weft.UnsupportedError, match="atomic update of `s`, which is accessed as smaller elements too"):
         weft.cuda.kernel(source, "k").show()
 
 
