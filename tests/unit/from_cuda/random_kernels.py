@@ -55,7 +55,8 @@ class Writer:
         parts = [self.statement(1 if self.is_small else 2) for _ in range(self.statements)]
         further = (
             self.exchange, self.shuffle, self.tree, self.atomic, self.array, self.record, self.rounds,
-            self.voted_rounds, self.warp_sum, self.transposed, self.wrapped, self.vector, self.half, self.box, self.looked_up,
+            self.voted_rounds, self.warp_sum, self.transposed, self.wrapped, self.vector, self.half, self.box,
+            self.looked_up,
         )  # fmt: skip
         for part in self.random.sample(further, 1 if self.is_small else 2):
             parts += [part(), self.statement(1)]
