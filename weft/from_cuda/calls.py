@@ -18,6 +18,10 @@ from weft.from_cuda.values import Element, Fields, Fixed, FunctionValue, Nothing
 _DEPTH = 64
 
 
+#: Functions of the standard library that are their argument: clang has them built in, without a body.
+_SAME = frozenset({"move", "forward", "move_if_noexcept", "as_const"})
+
+
 def call(c: Context, n: Node) -> Value:
     """What a call gives."""
     function, this, arguments = _callee(c, n)
@@ -26,6 +30,8 @@ def call(c: Context, n: Node) -> Value:
         return _Reference(this)
     if function.body is None:
         function = c.unit.definition(function)
+    if function.name in _SAME and len(arguments) == 1 and function.body is None:
+        return _Reference(lvalue(c, arguments[0]))
     known = FUNCTIONS.get(function.name)
     if known is not None and function.body is None:
         return known(c, n, arguments)

@@ -47,6 +47,9 @@ class Facts:
     wrapping: set[str] = field(default_factory=set)
     #: Memories that are accessed as elements of several sizes, and the least of these.
     parts: dict[str, int] = field(default_factory=dict)
+    #: Where shared variables are in the block's shared memory, in bytes, where addresses within it are numbers.
+    window: dict[str, int] = field(default_factory=dict)
+    window_bytes: int = 0
     #: Local variables that must be memory: their address is kept, or elements behind it are asked for.
     in_memory: set[str] = field(default_factory=set)
     is_new: bool = False
@@ -55,6 +58,24 @@ class Facts:
         if key not in known:
             known.add(key)
             self.is_new = True
+
+    @property
+    def has_window(self) -> bool:
+        """Whether shared memory is one piece, in which an address is a number."""
+        return "window" in self.flat
+
+    @property
+    def has_dynamic_window(self) -> bool:
+        """Whether dynamic shared memory is part of that piece: its end."""
+        return "dynamic in window" in self.flat
+
+    def place_in_window(self, key: str, size: int) -> int:
+        """Where a shared variable of ``size`` bytes begins."""
+        if key not in self.window:
+            self.window[key] = self.window_bytes
+            self.window_bytes += -(-size // 128) * 128
+            self.is_new = True
+        return self.window[key]
 
     def learn_part(self, key: str, size: int) -> None:
         """The memory is accessed as elements of ``size`` bytes, the least there are."""

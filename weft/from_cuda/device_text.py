@@ -23,7 +23,7 @@ _GLOBAL = re.compile(rf"^({_NAME}) = (.*)$", re.MULTILINE)
 _BUILT_IN = frozenset({"@threadIdx", "@blockIdx", "@blockDim", "@gridDim"})
 _WAITS = frozenset({
     "@weft_sync_threads", "@weft_sync_threads_count", "@weft_sync_warp", "@weft_sync_grid", "@weft_ballot",
-    "@weft_exchange", "@weft_active_mask", "@__assert_fail",
+    "@weft_exchange", "@weft_active_mask", "@weft_yield", "@__assert_fail",
 })  # fmt: skip
 #: How the names of kernels of our own headers begin: one thread of them takes a piece of the work.
 _OWN = "@_ZN12weft_library"

@@ -138,6 +138,11 @@ def _enumerator(c: Context, n: Node, key: str) -> Number:
 
 
 def _member(c: Context, n: Node) -> Place:
+    static = c.unit.declaration(str(n.raw.get("referencedMemberDecl")))
+    if static is not None and static.kind == "VarDecl":
+        from weft.from_cuda.variables import outer_variable
+
+        return outer_variable(c, n, static)
     base = n.inner[0]
     if n.raw.get("isArrow"):
         value = expression(c, base)

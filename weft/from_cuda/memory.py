@@ -9,7 +9,7 @@ from weft.from_cuda.arithmetic import constant, fold, stored
 from weft.from_cuda.context import Binding, Context, close
 from weft.from_cuda.types import LONG, VOID, Array, CType, Pointer, Record, Scalar, has_union, leaves
 from weft.from_cuda.unit import Node
-from weft.from_cuda.values import ZERO, Address, Copy, Memory, Nothing, Number, Struct, Target, Value, index_var
+from weft.from_cuda.values import ZERO, Address, Copy, Memory, Nothing, Number, Struct, Target, Value, index_var, plus
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
@@ -70,11 +70,12 @@ def _make_view(c: Context, memory: Memory, dtype: DType) -> Buffer:
         return Buffer(name, dtype, (fold(Binary("//", index_var(memory.size_name), idx(dtype.itemsize))),))
     if memory.kind == "heap":
         return Buffer(name, dtype, (index_var("heap_size"),))
-    if memory.kind == "dynamic":
-        if c.launch.shared is None:
-            count: Expr = Binary("//", index_var("shared_bytes"), idx(dtype.itemsize))
-        else:
-            count = idx(c.launch.shared // dtype.itemsize)
+    if memory.kind in ("dynamic", "window"):
+        before = c.facts.window_bytes if memory.kind == "window" else 0
+        dynamic = idx(0 if memory.kind == "window" and not c.facts.has_dynamic_window else c.launch.shared or 0)
+        if c.launch.shared is None and (memory.kind == "dynamic" or c.facts.has_dynamic_window):
+            dynamic = index_var("shared_bytes")
+        count = fold(Binary("//", plus(dynamic, idx(before)), idx(dtype.itemsize)))
         buffer = Buffer(name, dtype, (count,), scope="shared")
         c.shared.append(buffer)
         return buffer
@@ -148,6 +149,23 @@ def on_heap(c: Context, address: Expr, to: CType) -> Address:
         c.memories["heap"] = Memory("heap", "heap", VOID, (), "heap")
     unit = to.align
     return Address(to, (Target(c.memories["heap"], fold(Binary("//", address, idx(unit))), unit),))
+
+
+def in_window(c: Context, at: Expr, to: CType, unit: int = 1) -> Address:
+    """The place ``at``, a number of units, in the block's shared memory."""
+    if "window" not in c.memories:
+        c.memories["window"] = Memory("shared", "window", VOID, (), "window")
+    return Address(to, (Target(c.memories["window"], at, unit),))
+
+
+def window_value(c: Context, n: Node, address: Address) -> Expr:
+    """An address within shared memory as a number of bytes; shared memory is one piece from the next attempt on."""
+    c.facts.learn(c.facts.flat, "window")
+    if any(t.memory.kind != "window" for t in address.targets):
+        c.refuse(n, "the address within shared memory of what is elsewhere")
+    if len(address.targets) != 1:
+        c.refuse(n, "the address within shared memory of one of several variables")
+    return address.targets[0].index(1)
 
 
 def address_value(c: Context, n: Node, address: Address) -> Expr:

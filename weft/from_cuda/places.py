@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import NoReturn
 
 from weft.from_cuda.arithmetic import convert, grows, is_index, settle, wrap
 from weft.from_cuda.choices import choose
 from weft.from_cuda.context import Binding, Context, close
-from weft.from_cuda.memory import at_field, flat, load, store
+from weft.from_cuda.memory import at_field, flat, in_window, load, store
 from weft.from_cuda.types import Array, CType, Opaque, Pointer, Record, Reference, Scalar, has_union
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
@@ -255,11 +256,11 @@ def array_target(c: Context, name: str, type: Array, kind: str, key: str) -> Tar
     while isinstance(element, Array):
         dims.append(element.count or 0)
         element = element.of
+    if kind == "shared" and c.facts.has_window and not name.startswith("weft_"):
+        start = c.facts.place_in_window(key, prod(dims) * element.size)
+        return in_window(c, idx(start // element.size), element, element.size).targets[0]
     if key in c.facts.flat:
-        total = 1
-        for d in dims:
-            total *= d
-        dims = [total]
+        dims = [prod(dims)]
     memory = c.memories.get(key)
     if memory is None:
         memory = c.memories[key] = Memory(name, kind, element, tuple(dims), key)

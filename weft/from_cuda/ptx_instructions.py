@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from weft.from_cuda.ptx_scope import C_TYPES, Scope, Unknown
@@ -91,6 +92,11 @@ _ROUNDED = {"rni": "rint", "rmi": "floor", "rpi": "ceil", "rzi": "trunc"}
 
 
 def _convert(parts: list[str], operands: list[str], scope: Scope) -> str:
+    if parts[-2:] == ["tf32", "f32"]:
+        return scope.assign(operands[0], "f32", f"weft_ptx_tf32({scope.value(operands[1], 'f32')})")
+    if parts[-2:] == ["f16x2", "f32"] and "rn" in parts:
+        high, low = (scope.value(o, "f32") for o in operands[1:3])
+        return scope.assign(operands[0], "u32", f"weft_ptx_halves({low}, {high})")
     to, source = [p for p in parts if p in C_TYPES]
     modes = [p for p in parts if p not in (to, source, "ftz")]
     value = scope.value(operands[1], source)
@@ -192,6 +198,78 @@ def _fence(parts: list[str], operands: list[str], scope: Scope) -> str:
     return f"__threadfence{way}();"
 
 
+_FACTORS = {"f16": "weft_halves", "bf16": "weft_brain_halves", "tf32": "weft_short_floats", "s8": "weft_signed_bytes",
+            "u8": "weft_unsigned_bytes"}  # fmt: skip
+_SHAPES = {("m16n8k8", 2), ("m16n8k16", 2), ("m16n8k4", 1), ("m16n8k8", 1), ("m16n8k16", 4), ("m16n8k32", 4)}
+_VALUES_OF = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4}
+
+
+def _product_of_matrices(parts: list[str], operands: list[str], scope: Scope) -> str:
+    """mma.sync: the warp's lanes hold the parts of four matrices."""
+    shape = next(p for p in parts if p.startswith("m") and "k" in p)
+    to, left, right, added = parts[parts.index("col") + 1 :][:4]
+    d, a, b, c = (_names(o) for o in operands)
+    if shape == "m8n8k4" and to == "f64":
+        text = f"double weft_d[2] = {{{scope.value(c[0], to)}, {scope.value(c[1], to)}}}; "
+        text += f"weft_ptx_mma_double(weft_d, {scope.value(a[0], to)}, {scope.value(b[0], to)}); "
+        return f"{{ {text}{scope.assign(d[0], to, 'weft_d[0]')} {scope.assign(d[1], to, 'weft_d[1]')} }}"
+    if (shape, _VALUES_OF[left]) not in _SHAPES or _VALUES_OF[left] != _VALUES_OF[right] or "row" not in parts:
+        raise Unknown
+    if {to, added} not in ({"f32"}, {"s32"}, {"f16"}):
+        raise Unknown
+    names = {"weft_a": a, "weft_b": b}
+    text = "".join(f"unsigned {n}[] = {{{', '.join(scope.value(o, 'u32') for o in v)}}}; " for n, v in names.items())
+    if to == "f16":
+        starts = [f"weft_ptx_half_at({scope.value(o, 'u32')}, {k})" for o in c for k in (0, 1)]
+        ends = [
+            scope.assign(o, "u32", f"weft_ptx_halves(weft_d[{2 * k}], weft_d[{2 * k + 1}])") for k, o in enumerate(d)
+        ]
+    else:
+        starts = [scope.value(o, to) for o in c]
+        ends = [scope.assign(o, to, f"weft_d[{k}]") for k, o in enumerate(d)]
+    sum = "int" if to == "s32" else "float"
+    depth = int(shape.partition("k")[2])
+    text += f"{sum} weft_d[4] = {{{', '.join(starts)}}}; "
+    text += f"weft_ptx_mma<{_FACTORS[left]}, {_FACTORS[right]}, {depth}>(weft_d, weft_a, weft_b); {' '.join(ends)}"
+    return f"{{ {text} }}"
+
+
+def _load_matrix(parts: list[str], operands: list[str], scope: Scope) -> str:
+    """ldmatrix: 8 x 8 numbers of 16 bits, one to four times."""
+    if "m8n8" not in parts or "b16" not in parts:
+        raise Unknown
+    found = re.fullmatch(r"\[\s*(%?\w+)\s*(?:\+\s*(-?\d+))?\s*\]", operands[1])
+    if found is None:
+        raise Unknown
+    way = "column" if "trans" in parts else "row"
+    row = f"unsigned weft_row = {scope.value(found[1], 'u32')} + {found[2] or 0}; "
+    values = (f"weft_ptx_matrix_{way}(weft_row, {k})" for k in range(4))
+    ends = (scope.assign(name, "u32", value) for name, value in zip(_names(operands[0]), values))
+    return f"{{ {row}{' '.join(ends)} }}"
+
+
+def _copy(parts: list[str], operands: list[str], scope: Scope) -> str:
+    """cp.async, and what waits for it."""
+    if parts[1] in ("commit_group", "wait_group", "wait_all"):
+        return ";"
+    if parts[1] not in ("ca", "cg"):
+        raise Unknown
+    to, source = (scope.address(o, "u32") for o in operands[:2])
+    size = scope.value(operands[2], "u32")
+    given = scope.value(operands[3], "u32") if len(operands) > 3 and "cache_hint" not in parts[-1] else size
+    return f"weft_ptx_copy({to}, {source}, {size}, {given});"
+
+
+def _to_shared(parts: list[str], operands: list[str], scope: Scope) -> str:
+    """cvta: a pointer is itself, but for addresses within shared memory."""
+    if "shared" not in parts:
+        return _move(parts, operands, scope)
+    if parts[0] != "to":
+        value = f"(unsigned long long)weft_ptx_shared_at((unsigned){scope.value(operands[1], 'u64')})"
+        return scope.assign(operands[0], "u64", value)
+    return scope.assign(operands[0], "u64", f"__cvta_generic_to_shared((const void *){scope.place(operands[1])})")
+
+
 def _nothing(parts: list[str], operands: list[str], scope: Scope) -> str:
     return ";"
 
@@ -221,9 +299,9 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "sin": _unary("sinf({0})", "sin({0})"), "cos": _unary("cosf({0})", "cos({0})"),
     "rcp": _unary("(1.0f / {0})", "(1.0 / {0})"), "sqrt": _unary("sqrtf({0})", "sqrt({0})"),
     "rsqrt": _unary("rsqrtf({0})", "rsqrt({0})"), "tanh": _unary("tanhf({0})", "tanh({0})"),
-    "setp": _compare, "selp": _select, "cvt": _convert, "cvta": _move, "shfl": _shuffle, "vote": _vote,
+    "setp": _compare, "selp": _select, "cvt": _convert, "cvta": _to_shared, "shfl": _shuffle, "vote": _vote,
     "activemask": _formula("__activemask()", 0), "ld": _load, "ldu": _load, "st": _store,
     "atom": lambda p, o, s: _atomic(p, o, s, gives=True), "red": lambda p, o, s: _atomic(p, o, s, gives=False),
     "bar": _barrier, "barrier": _barrier, "membar": _fence, "fence": _fence, "prefetch": _nothing,
-    "prefetchu": _nothing, "nanosleep": _nothing,
+    "prefetchu": _nothing, "nanosleep": _nothing, "cp": _copy, "mma": _product_of_matrices, "ldmatrix": _load_matrix,
 }  # fmt: skip

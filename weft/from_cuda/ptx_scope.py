@@ -64,9 +64,12 @@ class Scope:
     def address(self, text: str, kind: str) -> str:
         """What is in square brackets, as a pointer to ``kind``."""
         found = re.fullmatch(r"\[\s*(%?\w+)\s*(?:\+\s*(-?\d+))?\s*\]", text)
-        if found is None or self.type_of(found[1]) not in ("u64", "b64", "s64"):
-            raise Unknown  # 32 bits are an address within shared memory, which has none here
+        own = self.type_of(found[1]) if found is not None else None
+        if found is None or own is None:
+            raise Unknown
         where = self.place(found[1])
+        if own in ("u32", "b32", "s32"):  # an address within shared memory
+            return f"(({C_TYPES[kind]} *)weft_ptx_shared_at((unsigned){where} + {found[2] or 0}))"
         return f"(({C_TYPES[kind]} *){f'((char *){where} + {found[2]})' if found[2] else where})"
 
     def assign(self, name: str, kind: str, value: str) -> str:

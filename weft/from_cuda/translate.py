@@ -258,7 +258,8 @@ def _finish(
         body = For(var, ZERO, extent, "block", body)
     if not blocks:
         body = For(Var(c.fresh("bx"), dt.index), ZERO, idx(1), "block", body)
-    if any(m.kind == "dynamic" and m.views for m in c.memories.values()) and c.launch.shared is None:
+    is_dynamic = any(m.kind == "dynamic" and m.views for m in c.memories.values()) or c.facts.has_dynamic_window
+    if is_dynamic and c.launch.shared is None:
         slots.append((index_var("shared_bytes"), Slot("shared")))
     written: list[str] = []
     for memory in c.memories.values():

@@ -150,6 +150,8 @@ class Unit:
             name = f"{prefix}{_record_name(n)}::"
             if n.raw.get("completeDefinition"):
                 self._add_record(name[:-2], n)
+                for further in _longer_names(n):
+                    self.records.setdefault(f"{prefix}{further}", n)
         elif n.kind == "NamespaceDecl":
             name = f"{prefix}{n.name}::"
         for c in n.inner:
@@ -315,7 +317,7 @@ def _record_name(n: Node) -> str:
     """As types name it: with its arguments where it is made from a template, without defaults at the end."""
     if n.kind != "ClassTemplateSpecializationDecl":
         return n.name
-    given = [_argument(a) for a in n.inner if a.kind == "TemplateArgument"]
+    given = _arguments(n)
     parameters = [p for p in (n.parent.inner if n.parent else ()) if p.kind in _TEMPLATE_PARAMETERS]
     if len(parameters) == len(given):
         named = dict(zip((p.name for p in parameters), given))
@@ -348,6 +350,17 @@ def _is_default(parameter: Node, argument: str, named: Mapping[str, str]) -> boo
     values = [i.raw["value"] for i in default.walk() if i.kind in _LITERALS and "value" in i.raw]
     is_plain = len(values) == 1 and all(i.kind in (*_LITERALS, *_AROUND_LITERALS) for i in default.walk())
     return not is_plain or str(values[0]).lower() == argument.lower()
+
+
+def _longer_names(n: Node) -> list[str]:
+    """The record with arguments that may be defaults: types name those where they were written."""
+    given = _arguments(n) if n.kind == "ClassTemplateSpecializationDecl" else []
+    return [f"{n.name}<{', '.join(given[: count + 1])}>" for count in range(len(given))]
+
+
+def _arguments(n: Node) -> list[str]:
+    """What a record made from a template was made with."""
+    return [_argument(a) for a in n.inner if a.kind == "TemplateArgument"]
 
 
 def _argument(a: Node) -> str:

@@ -7,7 +7,7 @@ from weft.from_cuda.calls import construct_there
 from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import expression, lvalue
 from weft.from_cuda.literals import zero_of
-from weft.from_cuda.memory import advance, store
+from weft.from_cuda.memory import advance, in_window, store
 from weft.from_cuda.places import array_target, declare, keep_value, note_range
 from weft.from_cuda.types import Array, CType, Opaque, Pointer, Record, Reference, Scalar
 from weft.from_cuda.unit import Node
@@ -123,6 +123,10 @@ def shared_variable(c: Context, d: Node, type: CType) -> Place:
     """Memory that the threads of a block share; ``extern`` arrays are all one, as large as the launch says."""
     if isinstance(type, Array) and type.count is None:
         key = "dynamic"
+        if c.facts.has_window:
+            c.facts.learn(c.facts.flat, "dynamic in window")
+            unit = _unit(type.of)
+            return Element(type, in_window(c, idx(c.facts.window_bytes // unit), type.of, unit))
         if key not in c.memories:
             c.memories[key] = Memory(d.name, "dynamic", type.of, (), key)
         return Element(type, Address(type.of, (Target(c.memories[key], ZERO, _unit(type.of)),)))

@@ -317,3 +317,8 @@ def test_calls_of_the_runtime(tmp_path: Path) -> None:
     assert printed(tmp_path, text) == [
         "0 wrong", "30 1 0 1 1", f"{invalid} cudaSuccess {invalid} cudaErrorInvalidConfiguration cudaSuccess", "0 1",
     ]  # fmt: skip
+
+
+def test_threads_wait_by_counts_and_stages(tmp_path: Path) -> None:
+    text = (Path(__file__).parent / "waiting.cu").read_text()
+    assert printed(tmp_path, text) == ["0 2016 63"]

@@ -304,6 +304,7 @@ __device__ int __reduce_max_sync(unsigned, int);
 
 __device__ void weft_sync_grid();
 // Refused where they are called.
+__device__ void weft_yield();
 template <class T> __device__ unsigned __match_any_sync(unsigned mask, T value);
 template <class T> __device__ unsigned __match_all_sync(unsigned mask, T value, int *all);
 

@@ -1,6 +1,14 @@
 // What translated PTX instructions call (ptx_text.py), in plain CUDA C++.
 #pragma once
 
+// Addresses within shared memory have 32 bits.
+#ifndef WEFT_PROGRAM
+__device__ void *weft_ptx_shared_at(unsigned address);
+__device__ size_t __cvta_generic_to_shared(const void *at);
+static inline __device__ void *__cvta_shared_to_generic(size_t address) { return weft_ptx_shared_at((unsigned)address); }
+#endif
+#include "both/weft_matrix.h"
+
 static inline __device__ unsigned weft_ptx_rank() {
   return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }

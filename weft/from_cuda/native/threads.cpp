@@ -18,7 +18,7 @@ char *weft_stacks_begin, *weft_stacks_end;
 
 namespace {
 const size_t stack_bytes = 256 << 10;
-enum state { ready, at_barrier, at_warp, at_active, at_grid, done };
+enum state { ready, yielding, at_barrier, at_warp, at_active, at_grid, done };
 
 struct fiber {
   void *stack_pointer;
@@ -270,12 +270,26 @@ void unblock(block *b) {
   release(b, at_grid);
 }
 
+// Threads that ask again and again whether something has happened may ask once more.
+bool wake_yielding(block *b) {
+  bool is_any = false;
+  for (uint32_t i = 0; i < b->number; ++i)
+    if (b->fibers[i].now == yielding) b->fibers[i].now = ready, is_any = true;
+  return is_any;
+}
+bool is_waiting(const block *b) {
+  for (uint32_t i = 0; i < b->number; ++i)
+    if (b->fibers[i].now != yielding && b->fibers[i].now != done) return true;
+  return false;
+}
+
 void run_fibers(block *b) {
   for (uint32_t i = 0; i < b->number; ++i) {
     b->fibers[i].stack_pointer = first_frame(b->stacks + (i + 1) * stack_bytes, enter);
     b->fibers[i].now = ready;
   }
   b->live = b->number;
+  bool has_asked = false;  // since anything else happened
   while (b->live) {
     bool has_run = false;
     for (uint32_t i = 0; i < b->number; ++i)
@@ -285,8 +299,17 @@ void run_fibers(block *b) {
         threadIdx = b->current->index;
         if (weft_watching) weft_watch_thread(i);
         weft_switch(&b->scheduler, b->current->stack_pointer);
+        if (b->current->now != yielding) has_asked = false;
       }
-    if (!has_run) unblock(b);
+    if (has_run) continue;
+    if (has_asked && is_waiting(b)) {
+      unblock(b);
+      has_asked = false;
+    } else if (wake_yielding(b)) {
+      has_asked = true;
+    } else {
+      unblock(b);
+    }
   }
 }
 
@@ -377,6 +400,7 @@ void weft_assert_fail(const char *text, const char *file, unsigned int line, con
   --running->live;
   leave(done);
 }
+void weft_yield() { leave(yielding); }
 void weft_sync_threads() { leave(at_barrier); }
 int weft_sync_threads_count(int predicate) {
   running->counted += predicate != 0;
@@ -396,5 +420,9 @@ unsigned int weft_active_mask() {
   return (unsigned int)self->result;
 }
 long long weft_clock64() { return (long long)(weft_now() * 2e9); }
+// Shared memory is one piece of the thread's own: within it, 32 bits of an address tell the others.
+void *weft_shared_at(unsigned int address) {
+  return weft_dynamic_shared + (int)(address - (unsigned int)(uintptr_t)weft_dynamic_shared);
+}
 unsigned long long weft_globaltimer() { return (unsigned long long)(weft_now() * 1e9); }
 }

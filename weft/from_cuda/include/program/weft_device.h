@@ -5,6 +5,7 @@
 #include "weft_threads.h"
 #include "weft_atomics.h"
 #include "weft_math.h"
+#define WEFT_PROGRAM
 #include "../weft_ptx.h"
 #ifdef __cplusplus
 // `new` in device code; the host has its own by the same names.

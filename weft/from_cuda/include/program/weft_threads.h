@@ -12,11 +12,20 @@ __device__ void weft_sync_threads(void);
 __device__ int weft_sync_threads_count(int predicate);
 __device__ void weft_sync_warp(unsigned int mask);
 __device__ void weft_sync_grid(void);
+__device__ void weft_yield(void);
 __device__ unsigned int weft_ballot(unsigned int mask, int predicate);
 __device__ unsigned long long weft_exchange(unsigned int mask, unsigned long long value, unsigned int from_lane);
 __device__ unsigned int weft_active_mask(void);
 __device__ long long weft_clock64(void);
 __device__ unsigned long long weft_globaltimer(void);
+__device__ void *weft_shared_at(unsigned int address);
+}
+static __inline__ __device__ void *weft_ptx_shared_at(unsigned int address) { return weft_shared_at(address); }
+static __inline__ __device__ __SIZE_TYPE__ __cvta_generic_to_shared(const void *at) {
+  return (unsigned int)(__UINTPTR_TYPE__)at;
+}
+static __inline__ __device__ void *__cvta_shared_to_generic(__SIZE_TYPE__ address) {
+  return weft_shared_at((unsigned int)address);
 }
 
 static __device__ const int warpSize = 32;

@@ -1,0 +1,3 @@
+// It comes with cuda/pipeline.
+#pragma once
+#include <cuda/pipeline>

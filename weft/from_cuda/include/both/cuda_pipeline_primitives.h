@@ -1,0 +1,3 @@
+// It comes with cuda_pipeline.h.
+#pragma once
+#include <cuda/pipeline>
