@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.from_cuda.matrix_cases import CASES, Case
+from tests.unit.from_cuda.header_cases import CASES, Case
 
 SCALARS = {"int": np.int32, "size_t": np.uint64}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.unit.from_cuda.matrix_cases import CASES, Case
+from tests.unit.from_cuda.header_cases import CASES, Case
 from weft.from_cuda.clang import find_clang
 from weft.ir.errors import TargetError
 

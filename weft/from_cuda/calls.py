@@ -279,7 +279,11 @@ def run_constructor(c: Context, n: Node, constructor: Node, place: Place, argume
             if named is None or not i.inner:
                 continue
             name = named.get("name") or named.get("desugaredQualType") or named.get("qualType", "")
-            if isinstance(place, (Fields, Element)) and _has_field(place, name):
+            found = place.type.field(name) if isinstance(place, Fields) else None
+            if found is not None and isinstance(found.type, Reference):
+                assert isinstance(place, Fields)
+                place.fields[name] = lvalue(c, i.inner[0])
+            elif isinstance(place, (Fields, Element)) and _has_field(place, name):
                 assign(c, i, field_place(c, i, place, name), expression(c, i.inner[0]))
         if constructor.body is not None:
             block(c, constructor.body.inner)

@@ -24,7 +24,8 @@ _OLDEST = 18
 ARCHITECTURE = "sm_80"
 _FLAGS = (
     "-x", "cuda", "--cuda-device-only", f"--cuda-gpu-arch={ARCHITECTURE}", "-nocudainc", "-nocudalib", "-nostdinc",
-    "--cuda-path=/nonexistent", "-Wno-unknown-cuda-version", "-fsyntax-only", "-ferror-limit=0",
+    "--cuda-path=/nonexistent", "-Wno-unknown-cuda-version", "-Wno-register", "-Wno-c++11-narrowing",
+    "-Wno-writable-strings", "-Wno-reserved-user-defined-literal", "-fsyntax-only", "-ferror-limit=0",
     "-fno-caret-diagnostics", "-fno-color-diagnostics", "-w", "-Xclang", "-ast-dump=json",
 )  # fmt: skip
 _ERROR = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)

@@ -206,9 +206,11 @@ def _list(c: Context, n: Node) -> Value:
     if isinstance(type, Record) and has_union(type) and n.inner:
         c.refuse(n, "a list of values for a union")
     if isinstance(type, Record):
-        given = [expression(c, i) for i in n.inner]
-        fields = {f.name: v for f, v in zip(type.fields, given)}
-        for f in type.fields[len(given) :]:
+        fields = {
+            f.name: Alias(lvalue(c, i)) if isinstance(f.type, Reference) else expression(c, i)
+            for f, i in zip(type.fields, n.inner)
+        }
+        for f in type.fields[len(n.inner) :]:
             fields[f.name] = zero_of(c, n, f.type)
         return Struct(type, fields)
     if isinstance(type, Array):

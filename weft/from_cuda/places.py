@@ -21,6 +21,7 @@ from weft.from_cuda.values import (
     Fields,
     Fixed,
     Memory,
+    Nothing,
     Number,
     Place,
     PointerVariable,
@@ -46,13 +47,20 @@ def read(c: Context, n: Node, place: Place) -> Value:
         case Variable():
             return Number(place.type, place.var)
         case Fields():
-            return Struct(place.type, {name: read(c, n, p) for name, p in place.fields.items()})
+            return Struct(
+                place.type, {f.name: _read_field(c, n, place.fields[f.name], f.type) for f in place.type.fields}
+            )
         case PointerVariable():
             return read_pointer(c, place)
         case Element():
             return load(c, n, place.address, place.type)
         case Either():
             return choose(c, n, place.test, read(c, n, place.then), read(c, n, place.otherwise))
+
+
+def _read_field(c: Context, n: Node, place: Place, type: CType) -> Value:
+    """A field as a value: a reference is the place that it is bound to."""
+    return Alias(place) if isinstance(type, Reference) else read(c, n, place)
 
 
 def read_pointer(c: Context, place: PointerVariable) -> Address:
@@ -116,6 +124,10 @@ def _assign_fields(c: Context, n: Node, place: Fields, value: Value) -> None:
         c.refuse(n, "a record is assigned something else")
     kept = keep_fields(c, value)
     for f in place.type.fields:
+        bound = kept.fields[f.name]
+        if isinstance(f.type, Reference) and isinstance(bound, Alias):
+            place.fields[f.name] = bound.place
+            continue
         assign(c, n, place.fields[f.name], kept.fields[f.name])
 
 
@@ -203,7 +215,7 @@ def declare(c: Context, n: Node, type: CType, name: str, value: Value | None, ke
                 store(c, n, place.address, value)
             return place
         case Reference():
-            c.refuse(n, "a reference that is not bound")
+            return value.place if isinstance(value, Alias) else Fixed(Nothing())  # its constructor binds it
     return c.refuse(n, f"a variable of type {getattr(type, 'name', 'unknown')}")
 
 
@@ -275,7 +287,8 @@ def field_place(c: Context, n: Node, place: Place, name: str) -> Place:
                 return place.fields[name]
         case Fixed(value=Struct() as value):
             if name in value.fields:
-                return Fixed(value.fields[name])
+                found = value.fields[name]
+                return found.place if isinstance(found, Alias) and _is_reference(value.type, name) else Fixed(found)
         case Either():
             then, otherwise = (field_place(c, n, p, name) for p in (place.then, place.otherwise))
             return Either(place.test, then, otherwise)
@@ -285,6 +298,11 @@ def field_place(c: Context, n: Node, place: Place, name: str) -> Place:
                 return Element(found.type, at_field(place.address, found.offset, found.type))
     unknown = place.type.name if isinstance(place, Element) and isinstance(place.type, Opaque) else ""
     return c.refuse(n, f"a member `{name}` of {unknown or 'what is no local record or element of memory'}")
+
+
+def _is_reference(type: Record, name: str) -> bool:
+    field = type.field(name)
+    return field is not None and isinstance(field.type, Reference)
 
 
 def address_of(c: Context, n: Node, place: Place) -> Value:

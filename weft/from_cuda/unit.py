@@ -21,7 +21,7 @@ _END_OF_HEADER = '"name": "_weft_end_of_header"'
 _MOST_EMPTY = 16
 #: Headers of the standard library that device code has no use for: found missing one by one, each would cost a reading.
 _OF_THE_HOST = (
-    "atomic", "bitset", "chrono", "complex", "ctime", "deque", "exception", "fstream",
+    "atomic", "bitset", "chrono", "complex", "deque", "exception", "fstream",
     "initializer_list", "iomanip", "iterator", "list", "map", "memory", "mutex", "numeric", "queue",
     "random", "ratio", "set", "sstream", "stack", "stdexcept", "string", "thread", "tuple", "typeinfo",
     "unordered_map", "unordered_set", "vector", "unistd.h", "omp.h", "ctype.h", "cctype", "errno.h",
@@ -349,7 +349,12 @@ def _is_default(parameter: Node, argument: str, named: Mapping[str, str]) -> boo
         return default.type == argument or named.get(default.type) == argument or "<" in default.type
     values = [i.raw["value"] for i in default.walk() if i.kind in _LITERALS and "value" in i.raw]
     is_plain = len(values) == 1 and all(i.kind in (*_LITERALS, *_AROUND_LITERALS) for i in default.walk())
-    return not is_plain or str(values[0]).lower() == argument.lower()
+    return not is_plain or _number(str(values[0])) == _number(argument)
+
+
+def _number(value: str) -> str:
+    """A template's argument as clang's arguments have it, where its defaults have words."""
+    return {"false": "0", "true": "1"}.get(value.lower(), value)
 
 
 def _longer_names(n: Node) -> list[str]:

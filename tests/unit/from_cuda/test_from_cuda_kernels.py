@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.unit.from_cuda.matrix_cases import CASES, Case
+from tests.unit.from_cuda.header_cases import CASES, Case
 from weft.from_cuda.launch import slot_values
 from weft.ir.interpret import interpret
 from weft.ir.printer import print_kernel

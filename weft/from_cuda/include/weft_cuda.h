@@ -279,6 +279,7 @@ _WEFT_BOTH static inline double max(double a, float b) { return max(a, (double)b
 _WEFT_ATOMICS(int) _WEFT_ATOMICS(unsigned) _WEFT_ATOMICS(unsigned long long) _WEFT_ATOMICS(long long)
 _WEFT_ATOMIC(atomicAdd, float) _WEFT_ATOMIC(atomicAdd, double) _WEFT_ATOMIC(atomicExch, float)
 _WEFT_ATOMIC(atomicExch, double)
+__device__ unsigned short atomicCAS(unsigned short *, unsigned short, unsigned short);
 __device__ unsigned atomicInc(unsigned *, unsigned);
 __device__ unsigned atomicDec(unsigned *, unsigned);
 
@@ -341,11 +342,13 @@ typedef _Float16 __half;
 typedef __half half;
 WEFT_SMALL_FUNCTIONS(__half)
 WEFT_SMALL_CONVERSIONS(__half, half)
+WEFT_SMALL_ATOMICS(__half)
 typedef __half2 half2;
 typedef __bf16 __nv_bfloat16;
 typedef __nv_bfloat16 nv_bfloat16;
 WEFT_SMALL_FUNCTIONS(__nv_bfloat16)
 WEFT_SMALL_CONVERSIONS(__nv_bfloat16, bfloat16)
+WEFT_SMALL_ATOMICS(__nv_bfloat16)
 typedef __nv_bfloat162 nv_bfloat162;
 
 #include "weft_ptx.h"

@@ -52,8 +52,11 @@
   WEFT_SMALL_ONE(type, hrint, __builtin_rintf((float)a)) \
   WEFT_SMALL_PAIR(type, __hadd2, __hadd) WEFT_SMALL_PAIR(type, __hsub2, __hsub) WEFT_SMALL_PAIR(type, __hmul2, __hmul) \
   WEFT_SMALL_PAIR(type, __h2div, __hdiv) WEFT_SMALL_PAIR(type, __hmax2, __hmax) WEFT_SMALL_PAIR(type, __hmin2, __hmin) \
-  WEFT_SMALL_PAIR(type, operator+, __hadd) WEFT_SMALL_PAIR(type, operator-, __hsub) \
+  WEFT_SMALL_EACH(type, operator-, __hneg) WEFT_SMALL_PAIR(type, operator+, __hadd) WEFT_SMALL_PAIR(type, operator-, __hsub) \
   WEFT_SMALL_PAIR(type, operator*, __hmul) WEFT_SMALL_PAIR(type, operator/, __hdiv) \
+  WEFT_SMALL bool operator==(type##2 a, type##2 b) { return __heq(a.x, b.x) && __heq(a.y, b.y); } \
+  WEFT_SMALL bool operator!=(type##2 a, type##2 b) { return !(a == b); } \
+  WEFT_SMALL type##2 &operator/=(type##2 &a, const type##2 &b) { return a = a / b; } \
   WEFT_SMALL type##2 &operator+=(type##2 &a, const type##2 &b) { return a = a + b; } \
   WEFT_SMALL type##2 &operator-=(type##2 &a, const type##2 &b) { return a = a - b; } \
   WEFT_SMALL type##2 &operator*=(type##2 &a, const type##2 &b) { return a = a * b; } \
@@ -68,6 +71,22 @@
   WEFT_SMALL_EACH(type, h2sin, hsin) WEFT_SMALL_EACH(type, h2cos, hcos) WEFT_SMALL_EACH(type, h2tanh, htanh) \
   WEFT_SMALL float __low2float(type##2 a) { return (float)a.x; } \
   WEFT_SMALL float __high2float(type##2 a) { return (float)a.y; }
+
+// Atomic sums: by trying until nobody was in between; of a pair each by itself.
+#define WEFT_SMALL_ATOMICS(type) \
+  static __inline__ __device__ type atomicAdd(type *at, type value) { \
+    unsigned short *bits = (unsigned short *)at, old = 0, seen; \
+    do { \
+      seen = old; \
+      type sum = (type)((float)__builtin_bit_cast(type, seen) + (float)value); \
+      old = atomicCAS(bits, seen, __builtin_bit_cast(unsigned short, sum)); \
+    } while (old != seen); \
+    return __builtin_bit_cast(type, old); \
+  } \
+  static __inline__ __device__ type##2 atomicAdd(type##2 *at, type##2 value) { \
+    type low = atomicAdd(&at->x, value.x), high = atomicAdd(&at->y, value.y); \
+    return type##2(low, high); \
+  }
 
 // Conversions, whose names hold the type's own: half, bfloat16.
 #define WEFT_SMALL_CONVERSIONS(type, name) \

@@ -11,6 +11,10 @@
 #define UINT16_MAX 65535
 #define UINT32_MAX 4294967295u
 #define UINT64_MAX 18446744073709551615ul
+#define INT8_C(x) x
+#define UINT8_C(x) x
+#define INT16_C(x) x
+#define UINT16_C(x) x
 #define INT32_C(x) x
 #define UINT32_C(x) x##u
 #define INT64_C(x) x##l

@@ -1,1 +1,2 @@
 #pragma once
+typedef long clock_t, time_t;

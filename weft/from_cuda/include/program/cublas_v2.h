@@ -85,6 +85,25 @@ cublasStatus_t cublasIsamax(cublasHandle_t, int n, const float *x, int incx, int
 cublasStatus_t cublasIdamax(cublasHandle_t, int n, const double *x, int incx, int *result);
 #ifdef __cplusplus
 }
+#include "cuda_fp16.h"
+// Of halves: sums are kept in float, as in cublasGemmEx.
+static inline cublasStatus_t cublasHgemm(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m,
+                                         int n, int k, const __half *alpha, const __half *a, int lda, const __half *b,
+                                         int ldb, const __half *beta, __half *c, int ldc) {
+  float scale = (float)*alpha, kept = (float)*beta;
+  return cublasGemmEx(handle, transa, transb, m, n, k, &scale, a, CUDA_R_16F, lda, b, CUDA_R_16F, ldb, &kept, c,
+                      CUDA_R_16F, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+static inline cublasStatus_t cublasHgemmStridedBatched(cublasHandle_t handle, cublasOperation_t transa,
+                                                       cublasOperation_t transb, int m, int n, int k, const __half *alpha,
+                                                       const __half *a, int lda, long long stride_a, const __half *b,
+                                                       int ldb, long long stride_b, const __half *beta, __half *c, int ldc,
+                                                       long long stride_c, int count) {
+  float scale = (float)*alpha, kept = (float)*beta;
+  return cublasGemmStridedBatchedEx(handle, transa, transb, m, n, k, &scale, a, CUDA_R_16F, lda, stride_a, b, CUDA_R_16F,
+                                    ldb, stride_b, &kept, c, CUDA_R_16F, ldc, stride_c, count, CUBLAS_COMPUTE_32F,
+                                    CUBLAS_GEMM_DEFAULT);
+}
 #endif
 #define cublasCreate_v2 cublasCreate
 #define cublasDestroy_v2 cublasDestroy

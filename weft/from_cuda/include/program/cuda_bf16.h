@@ -17,3 +17,6 @@ typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 
 WEFT_SMALL_CONVERSIONS(__nv_bfloat16, bfloat16)
+#ifdef __CUDACC__
+WEFT_SMALL_ATOMICS(__nv_bfloat16)
+#endif

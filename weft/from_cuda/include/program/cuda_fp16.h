@@ -7,3 +7,6 @@ typedef __half half;
 typedef __half2 half2;
 
 WEFT_SMALL_CONVERSIONS(__half, half)
+#ifdef __CUDACC__
+WEFT_SMALL_ATOMICS(__half)
+#endif

@@ -207,3 +207,4 @@ template <typename K, int X, int N, typename V = int> struct BlockRadixSort {
   __device__ void SortDescending(K (&keys)[N], V (&values)[N]) { order(keys, values, true); }
 };
 }  // namespace cub
+#include "weft_block_moves.cuh"
