@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.ir.errors import TargetError
+from weft.ir.errors import TargetError, UnsupportedError
 
 INCLUDE = Path(__file__).parent / "include"
 #: The first clang whose tree has all that is read here.
@@ -29,6 +29,19 @@ _FLAGS = (
     "-fno-caret-diagnostics", "-fno-color-diagnostics", "-w", "-Xclang", "-ast-dump=json",
 )  # fmt: skip
 _ERROR = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
+
+
+#: How clang begins where a kernel launches one.
+NESTED_LAUNCH = "kernel launch from __device__"
+
+
+def nested_launches(places: Sequence[str]) -> UnsupportedError:
+    """Kernels that launch kernels, at these places."""
+    return UnsupportedError(
+        "kernels that launch kernels are not supported",
+        why=f"there are launches in code of the device: {', '.join(places)}",
+        help="launch it from the host, or call what it does as a __device__ function",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 
 from weft.from_cuda import arithmetic as ar
@@ -25,6 +27,8 @@ _THROUGH = frozenset({
     "ParenExpr", "ExprWithCleanups", "MaterializeTemporaryExpr", "ConstantExpr", "SubstNonTypeTemplateParmExpr",
     "CXXBindTemporaryExpr", "CXXDefaultArgExpr", "CXXDefaultInitExpr", "FullExpr", "CXXStdInitializerListExpr",
 })  # fmt: skip
+#: What an operand of an asm statement begins with.
+_CONSTRAINT = re.compile(r"[=+&]*[rlfdhnq]|memory")
 #: What gives the value, and the place, of each kind of expression; the modules beside this one add theirs.
 VALUES: dict[str, Callable[[Context, Node], Value]] = {}
 PLACES: dict[str, Callable[[Context, Node], Place]] = {}
@@ -42,8 +46,17 @@ def expression(c: Context, n: Node) -> Value:
     if n.kind == "RecoveryExpr":
         c.refuse(n, "clang could not read this")
     if n.kind == "GCCAsmStmt":
-        return c.refuse(n, "PTX (asm) of which not every instruction is known here")
+        return c.refuse(n, f"the PTX `{_ptx(c, n)}`, of which not every instruction is known here")
     return c.refuse(n, f"expressions of the kind {n.kind}")
+
+
+def _ptx(c: Context, n: Node) -> str:
+    """The instructions of an asm statement as they are written, shortened."""
+    source = c.unit.span(n).source
+    lines = "\n".join(source.line(number) for number in range(n.line, n.end + 1))
+    strings = re.findall(r'"((?:[^"\\\n]|\\.)*)"', lines[max(n.column - 1, 0) :])
+    written = "".join(itertools.takewhile(lambda s: not _CONSTRAINT.fullmatch(s), strings))
+    return " ".join(re.sub(r"\\[nt]", " ", written).split())[:80]
 
 
 def _through(c: Context, n: Node, go: Callable[[Context, Node], Value]) -> Value:

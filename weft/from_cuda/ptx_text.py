@@ -115,7 +115,7 @@ def _instruction(text: str, scope: Scope) -> str:
         raise Unknown
     try:
         made = known(parts[1:], operands, scope)
-    except (IndexError, KeyError, ValueError):
+    except (IndexError, KeyError, StopIteration, ValueError):
         raise Unknown from None
     return f"{guard}{{ {made} }}" if guard else made
 

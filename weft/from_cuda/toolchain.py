@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from weft.from_cuda.clang import find_clang
+from weft.from_cuda.clang import NESTED_LAUNCH, find_clang, nested_launches
 from weft.ir.errors import LanguageError, TargetError, UnsupportedError
 
 #: Headers of ours for whole programs, and those that kernels are read with as well.
@@ -123,12 +123,8 @@ def _refuse_libraries(messages: str) -> None:
 
 def _refuse_launches(messages: str) -> None:
     """Raises where clang, which has no device-side launches, found some: it names an option that does not help."""
-    if places := re.findall(r"^(.*?:\d+):\d+: error: kernel launch from __device__", messages, re.MULTILINE):
-        raise UnsupportedError(
-            "kernels that launch kernels are not supported",
-            why=f"there are launches in code of the device: {', '.join(places)}",
-            help="launch it from the host, or call what it does as a __device__ function",
-        )
+    if places := re.findall(rf"^(.*?:\d+):\d+: error: {NESTED_LAUNCH}", messages, re.MULTILINE):
+        raise nested_launches(places)
 
 
 def run_tools(*commands: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from weft.from_cuda.clang import Complaint, host_headers, run_clang
+from weft.from_cuda.clang import NESTED_LAUNCH, Complaint, host_headers, nested_launches, run_clang
 from weft.from_cuda.ptx_text import translate_ptx
 from weft.ir.errors import LanguageError, UnsupportedError
 from weft.ir.span import Source, Span
@@ -126,6 +126,8 @@ class Unit:
     top: list[Node]
     header: list[str]
     complaints: tuple[Complaint, ...]
+    #: Headers that were not found and taken for empty.
+    missing: tuple[str, ...] = ()
     nodes: dict[str, Node] = field(default_factory=dict)
     records: dict[str, Node] = field(default_factory=dict)
     enums: dict[str, Node] = field(default_factory=dict)
@@ -240,9 +242,14 @@ class Unit:
     def _complain(self, wrong: Sequence[Complaint]) -> None:
         if not wrong:
             return
+        launches = [f"{c.file}:{c.line}" for c in wrong if c.text.startswith(NESTED_LAUNCH)]
+        if launches:
+            raise nested_launches(launches)
         first = wrong[0]
         source = self.source if first.file == self.source.name else Source(first.file, _text_of(first.file))
         notes = [("also", f"{os.path.basename(c.file)}:{c.line}: {c.text}") for c in wrong[1:10]]
+        notes += [("why", f"the header `{name}` was not found: name its folder by include=[...], or -I")
+                  for name in self.missing]  # fmt: skip
         if "file not found" in first.text:
             raise LanguageError(
                 first.text, span=Span(source, first.line, first.column, first.column + 1), notes=notes,
@@ -280,7 +287,8 @@ def read_unit(
     """Reads a source; ``uses`` are kernels made from templates, such as ``scale<float>``, to be instantiated."""
     asked = "".join(f"\n__attribute__((used)) static auto _weft_use_{n} = &{use};" for n, use in enumerate(uses))
     empty: list[str] = [] if host_too else [*_OF_THE_HOST, *host_headers()]
-    most = len(empty) + _MOST_EMPTY
+    known = len(empty)
+    most = known + _MOST_EMPTY
     while True:
         reading = run_clang(
             translate_ptx(text) + asked, name, include=include, defines=defines, options=options, empty=empty
@@ -303,7 +311,7 @@ def read_unit(
         top = [places.node(json.loads(chunk), None) for chunk in chunks]
     except RecursionError:
         raise UnsupportedError(f"{name} is nested too deeply to read") from None
-    unit = Unit(source, top, header, reading.complaints)
+    unit = Unit(source, top, header, reading.complaints, tuple(empty[known:]))
     unit.check(host_too=host_too)
     return unit
 

@@ -67,7 +67,11 @@ void by_hand() {
   cudaMemsetParams m = {x, 0, 0, 4, (size_t)n, 1};
   cudaGraphAddMemsetNode(&set, graph, nullptr, 0, &m);
   cudaGraphNode_t from[] = {first, set}, to[] = {last, first};
+#if CUDART_VERSION >= 13000
+  cudaGraphAddDependencies(graph, from, to, nullptr, 2);
+#else
   cudaGraphAddDependencies(graph, from, to, 2);
+#endif
   cudaGraphInstantiate(&ready, graph, 0);
   cudaGraphLaunch(ready, 0);
   printf("%d ", value(x));  // (0 * 2 + 3) * 2 + 1

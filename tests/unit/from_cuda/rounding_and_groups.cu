@@ -39,6 +39,7 @@ template <typename T> int rounding() {
   auto draw = [&] { return state = state * 1664525u + 1013904223u, (T)(int)state * (T)std::ldexp(1.0, (int)(state >> 9) % 30 - 40); };
   for (int i = 0; i < n; i++) x[i] = i % 7 ? draw() : (T)(i / 7), y[i] = i % 5 ? draw() : (T)(1 + i / 5);
   rounded<<<(n + 127) / 128, 128>>>(x, y, out, n);
+  cudaDeviceSynchronize();
   int count = 0;
   for (int i = 0; i < n; i++)
     count += wrong(out[i].down, x[i], y[i], FE_DOWNWARD) + wrong(out[i].up, x[i], y[i], FE_UPWARD) +
@@ -81,10 +82,12 @@ int main() {
   int *out;
   cudaMallocManaged(&out, 64);
   groups<<<1, 64>>>(out);
+  cudaDeviceSynchronize();
   printf("%d %d %d %d %d %d\n", out[0], out[1], out[2], out[3], out[4], out[5]);
   double *drawn, mean = 0, square = 0;
   cudaMallocManaged(&drawn, 4096 * 8);
   normals<<<8, 128>>>(drawn);
+  cudaDeviceSynchronize();
   for (int i = 0; i < 4096; i++) mean += drawn[i] / 4096, square += drawn[i] * drawn[i] / 4096;
   printf("%d\n", fabs(mean) < 0.05 && fabs(square - 1) < 0.08 && drawn[0] != drawn[1]);
 }
