@@ -287,8 +287,8 @@ def field_place(c: Context, n: Node, place: Place, name: str) -> Place:
                 return place.fields[name]
         case Fixed(value=Struct() as value):
             if name in value.fields:
-                found = value.fields[name]
-                return found.place if isinstance(found, Alias) and _is_reference(value.type, name) else Fixed(found)
+                held = value.fields[name]
+                return held.place if isinstance(held, Alias) and _is_reference(value.type, name) else Fixed(held)
         case Either():
             then, otherwise = (field_place(c, n, p, name) for p in (place.then, place.otherwise))
             return Either(place.test, then, otherwise)
