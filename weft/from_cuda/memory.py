@@ -72,7 +72,7 @@ def _make_view(c: Context, memory: Memory, dtype: DType) -> Buffer:
         return Buffer(name, dtype, (index_var("heap_size"),))
     if memory.kind in ("dynamic", "window"):
         before = c.facts.window_bytes if memory.kind == "window" else 0
-        dynamic = idx(0 if memory.kind == "window" and not c.facts.has_dynamic_window else c.launch.shared or 0)
+        dynamic: Expr = idx(0 if memory.kind == "window" and not c.facts.has_dynamic_window else c.launch.shared or 0)
         if c.launch.shared is None and (memory.kind == "dynamic" or c.facts.has_dynamic_window):
             dynamic = index_var("shared_bytes")
         count = fold(Binary("//", plus(dynamic, idx(before)), idx(dtype.itemsize)))
