@@ -57,11 +57,11 @@ class Row:
 class Race:
     """Both checkouts, with one number of threads."""
 
-    def __init__(self, old: Path, threads: int, turns: int, turn_s: float, compiles: int) -> None:
+    def __init__(self, old: Path, threads: int, turns: int, turn_s: float, compiles: int, clock: str = "wall") -> None:
         cores = sorted(os.sched_getaffinity(0))[-threads:]
         self.threads, self.turns, self.turn_s, self.compiles = threads, turns, turn_s, compiles
         self.workers = [
-            WorkerProcess(PEERS[OURS], Path(sys.executable), threads, cores, root=root) for root in (old, ROOT)
+            WorkerProcess(PEERS[OURS], Path(sys.executable), threads, cores, clock, root=root) for root in (old, ROOT)
         ]
 
     def run(self, workload: Workload, reference: Path) -> Row:
@@ -138,13 +138,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--turn-seconds", type=float, default=0.03)
     parser.add_argument("--compiles", type=int, default=3)
+    parser.add_argument(
+        "--clock", choices=["wall", "cpu"], default="wall", help="cpu: of one thread, on a busy machine"
+    )
     parser.add_argument("--save", type=Path, help="rows as JSON")
     options = parser.parse_args(arguments)
+    if options.clock == "cpu" and options.threads != [1]:
+        parser.error("the clock of the process is for one thread: several add their times up")
     workloads = chosen_workloads(options.only, options.random_shapes)
     print(f"{'workload, threads':<43}{'call: before, after, ratio':>28}{'cold':>28}{'choosing':>29}  (ms)")
     rows: list[Row] = []
     for threads in options.threads:
-        race = Race(options.old.resolve(), threads, options.turns, options.turn_seconds, options.compiles)
+        how = (options.turns, options.turn_seconds, options.compiles, options.clock)
+        race = Race(options.old.resolve(), threads, *how)
         try:
             rows += run_race(race, workloads)
         finally:

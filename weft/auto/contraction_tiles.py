@@ -39,6 +39,8 @@ SAME_BOUND = 0.05
 TESTED = 1.25
 #: Bytes of a row of elements that a sum goes through before it goes on to other rows, at most: some lines.
 NEAR_BYTES = 256
+#: Bytes beyond which nothing is foreseen.
+PAGE = 4096
 #: Loads and updates for each update that is needed, how often operands are read, width, rows.
 _Tile = tuple[float, float, int, int, Rows]
 
@@ -312,9 +314,13 @@ def _with_rows(draft: Draft, stage: Stage, plan: ContractionPlan) -> Iterator[Co
 
 
 def _is_far(draft: Draft, stage: Stage, access: StageAccess) -> bool:
-    """Whether every step of the sum takes elements from another line."""
-    steps = [abs(access.stride(i.name) or 0) * access.buffer.dtype.itemsize for i in stage.reductions if i.count > 1]
-    return min(steps) >= draft.model.line and any(b.name == access.buffer.name for b in draft.s.kernel.buffers)
+    """Whether every step of the sum takes elements from another line, or, of what no near cache holds, some from
+    another page."""
+    itemsize = access.buffer.dtype.itemsize
+    steps = [abs(access.stride(i.name) or 0) * itemsize for i in stage.reductions if i.count > 1]
+    by_pages = max(steps) >= PAGE and footprint(stage, access) * itemsize > draft.cache("L2")
+    is_far = by_pages or min(steps) >= draft.model.line
+    return is_far and any(b.name == access.buffer.name for b in draft.s.kernel.buffers)
 
 
 def _is_loadable(draft: Draft, stage: Stage, access: StageAccess, lane: str) -> bool:

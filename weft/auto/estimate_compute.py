@@ -19,6 +19,8 @@ from weft.target.cpu.machine_model import MachineModel
 
 #: Loads' worth of time for one element that goes to all lanes: many of them meet in the banks of the first cache.
 BROADCAST = 1.2
+#: The same for each of the vectors that lanes some elements apart are picked from: picking takes units of its own.
+STEPPED = 2.0
 #: Instructions to load or store one element of a vector that lies apart from the others.
 GATHERED, SCATTERED = 2.5, 2.5
 #: Stores' worth of time for one of them: each opens a line of its own.
@@ -226,7 +228,7 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
             else Counts(loads=vectors * crossing, shuffles=turned)
         )
     if step is not None and 1 < step <= 4 and not a.is_store:
-        return Counts(loads=vectors * step * crossing, shuffles=vectors * step)
+        return Counts(loads=STEPPED * vectors * step * crossing, shuffles=vectors * step)
     if a.is_store:
         return Counts(stores=APART * lanes.count, shuffles=SCATTERED * lanes.count)
     return Counts(loads=0.5 * lanes.count, shuffles=GATHERED * lanes.count)
