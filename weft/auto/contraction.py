@@ -60,10 +60,11 @@ def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None
     panels = nest.of("pieces") or nest.of("blocks") or nest.of("panels")
     if c.is_apart or c.is_written_out or len(inside) < 2 or not panels or nest.counts[panels[-1]] < 2:
         return
-    refusal = draft.attempt(draft.s.prefetch, buffer, at=inside[-2], ahead=1, of=panels[-1])
-    if refusal is None:
-        why = "it is read for the first time then, from memory"
-        draft.decide("packing", c.stage.name, f"the next panel of `{buffer}` fetched meanwhile", why)
+    for loop in inside[:-1]:  # as seldom as all of it still comes
+        if draft.attempt(draft.s.prefetch, buffer, at=loop, ahead=1, of=panels[-1]) is None:
+            why = "it is read for the first time then, from memory"
+            draft.decide("packing", c.stage.name, f"the next panel of `{buffer}` fetched meanwhile", why)
+            return
 
 
 def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:

@@ -137,6 +137,9 @@ def _share(kernel: Kernel, old: Buffer, loop: For, of: For, ahead: int) -> list[
     for x in _between(kernel, loop, of.var.name):
         turn = turn * (trip_count(x, {}) or 1) + (x.var - x.lo)
     lines, per_line = _share_lines(kernel, old, loop, of.var.name, elements), LINE // (old.dtype.bits // 8 or 1)
+    turns = math.prod(trip_count(x, {}) or 1 for x in _between(kernel, loop, of.var.name))
+    rest = turns * lines * per_line // elements  # turns enough for a line in some of them: beyond are other pieces
+    turn = turn // idx(rest) if rest > 1 else turn
     first = [substitute(start, {of.var: of.var + ahead}) for start in box.starts]
     places = (simplify(first[-1] + (turn * lines + n) * per_line) for n in range(lines))
     return [hint("prefetch", AddressOf(old, (*map(simplify, first[:-1]), place))) for place in places]
