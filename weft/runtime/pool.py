@@ -32,25 +32,27 @@ def take_chunks(job: Job):
     fn = job.fn
     ctx = job.ctx
     n = job.n
-    chunk = job.chunk
+    parts = job.parts
     while 1:
-        begin = atomic_add(job + job_next, chunk)
+        begin = atomic_load(job + job_next)
         if begin >= n or atomic_load(job + job_status) != 0:
             return
-        end = begin + chunk
-        status = fn(ctx, begin, n if end > n else end)
-        if status != 0:
-            atomic_replace(job + job_status, 0, status)
-            return
+        chunk = (n - begin) // parts
+        end = begin + (chunk if chunk > 1 else 1)
+        if atomic_replace(job + job_next, begin, end):
+            status = fn(ctx, begin, end)
+            if status != 0:
+                atomic_replace(job + job_status, 0, status)
+                return
 
 
 def fill_job(job: Job, fn, ctx, n, count):
     job.fn = fn
     job.ctx = ctx
     job.n = n
-    # An eighth of an even share: late or slow threads leave the rest to the others. Few iterations one by one: 22 of
-    # them as 11 chunks of 2 would be 12 for one of two threads and 10 for the other.
-    job.chunk = 1 if n <= 16 * count else (n + 8 * count - 1) // (8 * count)
+    # Half of an even share of what is left (guided self-scheduling): a thread goes on where it was, and finds in its
+    # caches what it fetched ahead; towards the end one by one, so that late or slow threads leave the rest to others.
+    job.parts = 2 * count
     atomic_store(job + job_next, 0)
     atomic_store(job + job_status, 0)
 
@@ -176,7 +178,7 @@ _PROCESSORS = {"x86_64": (202, "llvm.x86.sse2.pause", ""), "aarch64": (98, "llvm
 #: Turns of a waiting thread before it sleeps, some 300 microseconds: being woken takes tens of them, and a wait for
 #: the last chunk of a loop is often longer than a few. A thread that waits for more than a pause between loops sleeps.
 SPINS = 20_000
-_JOB = words("fn", "ctx", "n", "chunk", "next", "status")
+_JOB = words("fn", "ctx", "n", "parts", "next", "status")
 _FUNCTIONS = {
     "pthread_create": "i32 (ptr, ptr, ptr, ptr)", "pthread_detach": "i32 (i64)",
     "pthread_sigmask": "i32 (i32, ptr, ptr)", "syscall": "i64 (i64, ...)", "getpid": "i32 ()", "sched_getcpu": "i32 ()",

@@ -103,14 +103,16 @@ def test_every_index_once(count, n):
     assert data[n] == 0
 
 
-@pytest.mark.parametrize(("n", "chunk"), [(22, 1), (28, 1), (32, 1), (100, 7), (1600, 100)])
-def test_chunks_are_small_enough_for_even_shares(n, chunk):
+@pytest.mark.parametrize(("n", "chunk"), [(3, 1), (22, 5), (100, 25), (1600, 400)])
+def test_chunks_begin_large_and_end_with_single_iterations(n, chunk):
+    """So that threads go on where they were, and the last of them are shared out evenly."""
     call = loops()
     threads.set_num_threads(2)
     data = np.zeros(n, np.int32)
     assert call("measure", data, n) == 0
     assert data.sum() == n
     assert data.max() == chunk
+    assert (data == 1).sum() >= 3
 
 
 def test_negative_range_is_empty():
