@@ -2,7 +2,7 @@
 
 The nest that comes out, outermost first::
 
-    iterators that all vector operands use (batches)
+    iterators that all vector operands use (batches), strips of rows
       tiles along the lanes                     the panel of a tile stays in the cache while rows go by
         tiles of rows
           reductions

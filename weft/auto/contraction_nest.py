@@ -12,11 +12,12 @@ from weft.auto.sketch import Loop
 from weft.auto.stages import StageIter
 from weft.ir.stmt import LoopKind
 
-#: ``blocks`` go through blocks of tiles along the lanes, ``pieces`` through pieces of a reduction, ``panels`` through
-#: tiles along the lanes: outside the rows, or inside them where a block of several is kept in a cache.
-Part = Literal["batch", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes"]
+#: ``strips`` go through parts of the rows that all panels are for, ``blocks`` through blocks of tiles along the lanes,
+#: ``pieces`` through pieces of a reduction, ``panels`` through tiles along the lanes: outside the rows, or inside them
+#: where a block of several is kept in a cache.
+Part = Literal["batch", "strips", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes"]
 _BLOCKED: tuple[Part, ...] = ("batch", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes")
-_WHOLE: tuple[Part, ...] = ("batch", "panels", "rows", "reductions", "unrolled", "lanes")
+_WHOLE: tuple[Part, ...] = ("batch", "strips", "panels", "rows", "reductions", "unrolled", "lanes")
 _APART: tuple[Part, ...] = ("batch", "rows", "panels", "reductions", "unrolled", "lanes")
 _KINDS: dict[Part, LoopKind] = {"unrolled": "unroll", "lanes": "vector"}
 
@@ -68,7 +69,8 @@ def _loops_of(c: Contraction, i: StageIter) -> Iterator[PartLoop]:
             yield from _cut(c, i, [("blocks", blocking.width), ("panels", c.plan.width), ("lanes", 1)])
     else:
         around: Part = "batch" if c.is_batch(i.name) else "rows"
-        yield from _cut(c, i, [(around, c.tile.get(i.name, 1)), ("unrolled", 1)])
+        strips: list[tuple[Part, int]] = [("strips", by) for of, by in c.plan.strips if of == i.name]
+        yield from _cut(c, i, [*strips, (around, c.tile.get(i.name, 1)), ("unrolled", 1)])
 
 
 def _cut(c: Contraction, i: StageIter, parts: list[tuple[Part, int]]) -> Iterator[PartLoop]:
@@ -91,7 +93,7 @@ def _worth(c: Contraction, part: Part, of: str, count: int, step: int) -> float:
     they take as long as they wait for one another.
     """
     full, rest = divmod(count, step)
-    if not rest or part == "pieces" or step > c.tile[of]:
+    if not rest or part == "pieces" or step > c.tile.get(of, 1):
         return full + rest / step
     left = rest / step
     if of == c.plan.lane:

@@ -39,7 +39,8 @@ class ContractionPlan:
 
     ``packed`` are buffers that are copied so that the elements of a tile's lanes are side by side, ``by_rows`` those
     so that the elements of its rows are. ``steps`` are the loops of the sum, outermost first, by iterator and what they
-    move it on by; none where the program's own order stays.
+    move it on by; none where the program's own order stays. ``strips`` are iterators of rows that go on by so much
+    outside the panels (`contraction_strips`).
     """
 
     lane: str
@@ -49,6 +50,7 @@ class ContractionPlan:
     by_rows: tuple[str, ...] = ()
     blocking: Blocking | None = None
     steps: Steps = ()
+    strips: Steps = ()
 
     @property
     def way(self) -> str:
@@ -61,7 +63,8 @@ class ContractionPlan:
         block = self.blocking
         blocks = f", blocks {block.along}:{block.depth} x {block.width}" if block else ""
         steps = f", steps {' '.join(f'{n}:{by}' for n, by in self.steps)}" if self.steps else ""
-        return f"tiles {tile}{copies}{blocks}{steps}"
+        strips = f", strips {' '.join(f'{n}:{by}' for n, by in self.strips)}" if self.strips else ""
+        return f"tiles {tile}{copies}{blocks}{steps}{strips}"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from weft.auto.contraction_plan import (
     lane_iterators,
     row_of,
 )
+from weft.auto.contraction_strips import find_strips
 from weft.auto.draft import Draft
 from weft.auto.estimate_regions import MAX_COPIES
 from weft.auto.stages import NEAR_STEPS, Stage, StageAccess, StageIter
@@ -102,7 +103,9 @@ def _variants(draft: Draft, stage: Stage, tile: ContractionPlan, *, is_first: bo
     """What may be done about the operands of ``tile``: all of it for the first, for others the most that can be."""
     copied = [packed for lined in _with_rows(draft, stage, tile) for packed in _with_copies(draft, stage, lined)]
     for plan in reversed(copied if is_first else copied[-1:]):
-        blocked = list(_with_blocks(draft, Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)))
+        c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
+        plan = replace(plan, strips=find_strips(draft, c))
+        blocked = list(_with_blocks(draft, replace(c, plan=plan)))
         yield from blocked if is_first else blocked[:1]
 
 
@@ -341,6 +344,8 @@ def _may_pack(draft: Draft, stage: Stage, access: StageAccess, lane: str) -> boo
 def _with_blocks(draft: Draft, c: Contraction) -> Iterator[ContractionPlan]:
     """As it is; and with blocks that stay in a cache, where what is loaded as vectors does not by itself."""
     yield c.plan
+    if c.plan.strips:
+        return
     batch = {i.name for i in c.stage.spatial if c.is_batch(i.name)} - {c.plan.lane}
     large = [a for a in c.vector_operands if _bytes(c.stage, a, batch) > draft.cache("L1")]
     long = [i for i in c.stage.reductions if i.count > 1]

@@ -57,7 +57,7 @@ def draw_contraction(
 def threaded_loops(draft: Draft, c: Contraction, loops: list[PartLoop]) -> list[PartLoop]:
     """The loops that run on threads: outside the pieces of a reduction, or inside where there are none to share."""
     blocked = any(loop.part == "pieces" for loop in loops)
-    whole = ("batch", "rows", "panels") if c.is_apart else ("batch", "panels", "rows")
+    whole = ("batch", "rows", "panels") if c.is_apart else ("batch", "strips", "panels", "rows")
     ways = [("batch", "blocks"), ("rows", "panels")] if blocked else [whole]
     for parts in ways:
         among = [loop for stmt in parts for loop in loops if loop.part == stmt]

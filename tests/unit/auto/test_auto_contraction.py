@@ -136,6 +136,28 @@ def test_sums_go_through_channels_as_they_lie_in_memory(channels: int) -> None:
     np.testing.assert_allclose(s.build()(x, k), np.einsum("nhwcij,fcij->nhwf", windows, k), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_no_cache_holds_are_taken_in_strips(threads: int) -> None:
+    """All panels are gone through for a part of the image, which is read from memory once."""
+    x, k = floats(1, 80, 77, 64), floats(40, 64, 3, 3)
+    s = weft.schedule(weft.define(CHANNELS_LAST), x, k, numerics="fast")
+    draft = Draft(s, NAMED["x86-64-avx2"], threads, frozenset({"K"}))
+    stage = draft.stage("O")
+    plan = next(p for p in contraction_plans(draft, stage) if p.lane == "vf" and p.packed)
+    assert [name for name, _ in plan.strips] == ["vh", "vw"], "weights are small"
+    parts = [loop.part for loop in part_loops(Contraction(stage, plan, 8, draft.enough_sums))]
+    assert parts.index("strips") < parts.index("panels") < parts.index("reductions")
+    apply_contraction(draft, "O", plan)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+    np.testing.assert_allclose(s.build()(x, k), np.einsum("nhwcij,fcij->nhwf", windows, k), rtol=1e-3, atol=1e-3)
+
+
+def test_what_a_cache_holds_is_not_cut_into_strips() -> None:
+    s = weft.schedule(weft.define(CHANNELS_LAST), (1, 16, 16, 64), (512, 64, 3, 3), numerics="fast")
+    draft = Draft(s, NAMED["x86-64-avx2"], 1, frozenset({"K"}))
+    assert all(not p.strips for p in contraction_plans(draft, draft.stage("O")))
+
+
 def test_the_next_panel_of_weights_is_fetched_while_tiles_are_computed() -> None:
     s = weft.schedule(weft.define(MATMUL), (64, 768), (768, 512), numerics="fast")
     draft = Draft(s, NAMED["x86-64-avx2"], 1, frozenset({"B"}))

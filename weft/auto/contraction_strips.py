@@ -1,0 +1,70 @@
+"""Rows of a contraction in strips, which stay in a cache while all panels go by.
+
+With panels outermost an operand that is read by rows is gone through once for each panel. Where a cache does not hold
+it, a part of the rows is taken at a time: an image of a batch, some lines of an image, some rows of a matrix. The
+panels are then gone through once for each of these strips, which is cheap where the cache holds all of them, or where
+there are few strips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, prod
+
+from weft.auto.contraction_plan import Contraction, Steps, footprint
+from weft.auto.draft import Draft
+from weft.auto.stages import StageAccess, StageIter
+
+#: Part of the second cache that is counted on.
+USABLE = 0.85
+#: How many times as long as a byte of a panel, which are gone through in order, one that is read by rows takes.
+APART = 2.0
+
+
+def find_strips(draft: Draft, c: Contraction) -> Steps:
+    """The iterators of rows that go on outside the panels, and by what, such that least comes from far."""
+    copied_once = all(name in draft.constants for name in c.plan.packed) and not c.plan.by_rows
+    is_plain = c.plan.blocking is None and not c.is_apart and not c.stage.outer and copied_once
+    if not is_plain or not c.plan.packed or c.lane.count <= c.plan.width:
+        return ()
+    costs = {strips: _costs(draft, c, strips) for strips in ((), *_candidates(c))}
+    best = min(costs, key=lambda strips: costs[strips])
+    return best if costs[best][0] < costs[()][0] else ()
+
+
+def _candidates(c: Contraction) -> Iterator[Steps]:
+    """Each further iterator of rows outside the panels, by tiles, the last of them also in larger, even parts."""
+    outer: Steps = ()
+    for i in _rows(c):
+        tile = c.tile.get(i.name, 1)
+        tiles = ceil(i.count / tile)
+        for size in sorted({ceil(tiles / parts) for parts in range(2, tiles + 1)}):
+            yield (*outer, (i.name, size * tile))
+        outer = (*outer, (i.name, tile))
+
+
+def _rows(c: Contraction) -> list[StageIter]:
+    vectors = c.vector_operands
+    rows = [i for i in c.stage.spatial if i is not c.lane and i.loop is not None and i.extent != 1]
+    return [i for i in rows if i.exact and not any(a.uses(i.name) for a in vectors)]
+
+
+def _costs(draft: Draft, c: Contraction, strips: Steps) -> tuple[float, int]:
+    """What comes from beyond the second cache, weighed by how long it takes; then how large a strip is: the smaller,
+    the more of it is in the first cache when the next panel reads it."""
+    room, stage = USABLE * draft.cache("L2"), c.stage
+    by_rows = [a for a in c.operands if not a.uses(c.plan.lane)]
+    strip = sum(_strip_elements(c, a, dict(strips)) * a.buffer.dtype.itemsize for a in by_rows)
+    rows = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in by_rows)
+    weights = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in c.vector_operands)
+    panels = -(-c.lane.count // c.plan.width)
+    count = prod(ceil(stage.by_name[name].count / step) for name, step in strips)
+    rows_from_far = rows if strip + weights / panels <= room else rows * panels
+    panels_from_far = weights if weights + strip <= room else weights * count
+    return APART * rows_from_far + panels_from_far, strip
+
+
+def _strip_elements(c: Contraction, access: StageAccess, steps: dict[str, int]) -> int:
+    """What is touched through ``access`` while iterators go on by no more than a strip has of them."""
+    reach = {i.name: steps.get(i.name, i.count) - 1 for i in c.stage.iters}
+    return prod(1 + sum(abs(n) * reach[name] for name, n in row.items()) for row in access.rows or ())
