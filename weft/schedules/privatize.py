@@ -23,6 +23,7 @@ from weft.ir.nesting import around, replace_in, sequence
 from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Stmt, Store
 from weft.ir.visit import fresh_name, loads, mentions, replace_buffers, stores
 from weft.poly.leaves import update_of
+from weft.poly.updates import is_used_besides
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.copy_reads import emit_set, region
 from weft.schedules.find import blocks_inside, find_block, find_loop
@@ -42,8 +43,8 @@ def check_privatize(kernel: Kernel, block: str, at: str, scope: Scope = "global"
     verdict = _check_order(node, update[0], numerics)
     if not verdict.ok:
         return verdict
-    name, rest = _updated(node).name, mentions(replace_in(loop.body, node, sequence([])))
-    if name in rest.loaded | rest.stored | rest.reached:
+    name = _updated(node).name
+    if is_used_besides(loop.body, name, [node]):
         others = [(b.name, mentions(b)) for b in blocks_inside(loop) if b is not node]
         users = [f"block `{other}`" for other, used in others if name in used.loaded | used.stored]
         return refuse(f"{[*users, 'another statement'][0]} uses `{name}` inside loop `{at}` too")

@@ -47,6 +47,7 @@ class Writer:
         self.names: list[tuple[str, str]] = [("int", "i"), ("int", "n"), ("unsigned", "t")]
         self.count = 0
         self.is_small = seed < SMALL
+        self.has_counted = False
         self.statements = 1 if self.is_small else 2 + seed % 3
 
     def kernel(self, name: str = "k") -> str:
@@ -54,12 +55,13 @@ class Writer:
         index = "threadIdx.x" if flat and self.shape[1] == 1 else "threadIdx.x + blockDim.x * threadIdx.y"
         parts = [self.statement(1 if self.is_small else 2) for _ in range(self.statements)]
         further = (
-            self.exchange, self.shuffle, self.tree, self.atomic, self.array, self.record, self.rounds,
+            self.exchange, self.shuffle, self.tree, self.atomic, self.counts, self.array, self.record, self.rounds,
             self.voted_rounds, self.warp_sum, self.transposed, self.wrapped, self.vector, self.half, self.box,
             self.looked_up,
         )  # fmt: skip
         for part in self.random.sample(further, 1 if self.is_small else 2):
             parts += [part(), self.statement(1)]
+            self.has_counted |= part in (self.atomic, self.counts)
         deep = 1 if self.is_small else 2
         stored = f"c[i] = {self.value('int', deep)}; d[i] = {self.value('float', deep)};"
         last = self.random.choice((f"if (i < n) {{ {stored} }}", f"if (i >= n) return;\n  {stored}"))
@@ -101,6 +103,8 @@ class Writer:
         return self.known(kind, name, f"{kind} {name} = {how};")
 
     def atomic(self) -> str:
+        if self.has_counted:  # updates of several kinds have an order
+            return self.array()
         how = self.random.choice(("atomicAdd", "atomicMax", "atomicXor", "atomicOr", "atomicMin"))
         return f"if ({self.condition(1)}) {how}(&e[{self.value('unsigned', 1)} % 16], {self.value('unsigned', 1)});"
 
@@ -181,6 +185,20 @@ class Writer:
     def looked_up(self) -> str:
         name = self.fresh()
         return self.known("int", name, f"int {name} = table[{self.value('unsigned', 1)} % 8u];")
+
+    def counts(self) -> str:
+        """Few counters of a block, and of all blocks."""
+        if self.has_counted:
+            return self.array()
+        value, old = self.value("int", 1), self.fresh()
+        how = self.random.choice(("atomicAdd", "atomicMax", "atomicXor", "atomicOr", "atomicMin"))
+        place = self.random.choice(("t % 2", f"{self.value('unsigned', 1)} % 3", "0", "(s[t] & 1) + 1"))
+        amount = self.random.choice((f"{self.value('unsigned', 1)}", "1u", "(unsigned)s[t]"))
+        text = (
+            f"s[t] = 0;\n  __syncthreads();\n  if ({self.condition(1)}) atomicAdd(&s[{self.value('unsigned', 1)} % 7],"
+            f" {value});\n  __syncthreads();\n  {how}(&e[{place}], {amount});\n  int {old} = s[t];\n  __syncthreads();"
+        )
+        return self.known("int", old, text)
 
     def array(self) -> str:
         name, value = self.fresh(), self.fresh()

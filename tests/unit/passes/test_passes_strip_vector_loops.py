@@ -38,7 +38,7 @@ def test_any_extent(extent: int, has_masks: bool, symbolic: bool) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["if A[i] > 3_i32 { break } C[i] = A[i]", "C[0] = A[i]", "atomic C[0] += A[i]", "C[ramp(i, 1, 2)] = 0_i32x2"],
+    ["if A[i] > 3_i32 { break } C[i] = A[i]", "C[0] = A[i]", "C[ramp(i, 1, 2)] = 0_i32x2"],
 )
 def test_what_cannot_be_lanes_runs_in_order(body: str) -> None:
     kernel = parse_kernel(f"kernel f(A: int32[30], out C: int32[31]) {{ vector i in 0:30 {{ {body} }} }}")

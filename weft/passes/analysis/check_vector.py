@@ -14,7 +14,6 @@ from weft.ir.visit import mentions, walk
 _FORBIDDEN: dict[type, str] = {
     While: "a while loop",
     **{jump: f"a {jump.__name__.lower()}" for jump in JUMPS},
-    Atomic: "an atomic update",
     Barrier: "a barrier",
     Block: "a block that is not lowered",
     Evaluate: "a call for its effect",
@@ -51,7 +50,8 @@ def check_vector(loop: For) -> str | None:
 
 def _assigned_outside(loop: For) -> str | None:
     inside = {n.var.name for n in walk(loop.body) if isinstance(n, Let)}
-    return next((n.var.name for n in walk(loop.body) if isinstance(n, Assign) and n.var.name not in inside), None)
+    set_here = (n.var if isinstance(n, Assign) else n.result for n in walk(loop.body) if isinstance(n, (Assign, Atomic)))
+    return next((var.name for var in set_here if var is not None and var.name not in inside), None)
 
 
 def infer_varying(loop: For) -> frozenset[str]:
@@ -79,6 +79,8 @@ def _spread(node: Stmt, varying: set[str], *, masked: bool) -> None:
         case Let(var=var, value=value) | Assign(var=var, value=value):
             if (masked and isinstance(node, Assign)) or is_varying(value, varying):
                 varying.add(var.name)
+        case Atomic(result=Var() as result):
+            varying.add(result.name)
         case If(condition=condition):
             masked = masked or is_varying(condition, varying)
         case For(lo=lo, hi=hi):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from weft.ir.expr import Binary, Broadcast, Call, Cast, Const, Ramp, Reduce, Select, Shuffle, Var
-from weft.ir.stmt import Alloc, Assert, Barrier, Block, Evaluate, For, If, Let, Stmt, Tensorized
+from weft.ir.stmt import Alloc, Assert, Atomic, Barrier, Block, Evaluate, For, If, Let, Stmt, Tensorized
 from weft.ir.visit import children, fact, walk
 
 _NAMES = (
     "serial loops", "parallel loops", "vector loops", "unroll loops", "block loops", "thread loops",
-    "blocks", "hardware intrinsics", "barriers", "tests", "lets", "asserts", "calls",
+    "blocks", "hardware intrinsics", "barriers", "tests", "lets", "asserts", "calls", "atomics",
     "allocations", "shared storage", "register storage",
     "reductions", "choices", "vectors", "float divisions", "what runs ahead",
 )  # fmt: skip
@@ -21,6 +21,7 @@ _STATEMENTS: dict[type, int] = {
     Barrier: CONTENTS["barriers"],
     If: CONTENTS["tests"],
     Let: CONTENTS["lets"],
+    Atomic: CONTENTS["atomics"],
     Assert: CONTENTS["asserts"],
     Evaluate: CONTENTS["hardware intrinsics"],
 }

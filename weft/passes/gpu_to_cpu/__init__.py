@@ -16,8 +16,10 @@ PASSES = (
     _pass("undo_strides", needs="no barriers", only_if="thread loops"),
     _pass("coalesce_blocks", needs="no barriers", only_if="block loops"),
     _pass("merge_blocks", needs="no barriers", only_if="block loops, thread loops", options="cores, cache_bytes"),
+    _pass("privatize_atomics", needs="no barriers", only_if="atomics, block loops", options="cores, cache_bytes"),
     _pass("separate_blocks", needs="no barriers", only_if="block loops, thread loops"),
     _pass("narrow_threads", needs="no barriers", only_if="thread loops"),
     _pass("recover_rows", needs="no barriers", only_if="thread loops"),
+    _pass("interleave_threads", needs="no barriers", only_if="atomics, thread loops"),
     _pass("peel_borders", needs="no barriers", only_if="thread loops"),
 )

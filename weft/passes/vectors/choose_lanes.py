@@ -7,7 +7,7 @@ from typing import Protocol
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Call, Cast, Const, Load
 from weft.ir.intrinsics import INTRINSICS
-from weft.ir.stmt import Assert, For, Let, Store
+from weft.ir.stmt import Assert, Atomic, For, Let, Store
 from weft.ir.visit import Node, walk
 from weft.passes.analysis.check_vector import infer_step, infer_varying
 from weft.passes.analysis.loop_ranges import constant_extent, extent_range
@@ -63,7 +63,7 @@ def data_bits(loop: For) -> int:
     for n in walk(loop.body):
         if isinstance(n, Assert) or _divides_indices(n):
             widest = max(widest, index.bits)
-        elif isinstance(n, (Load, Store)):
+        elif isinstance(n, (Load, Store, Atomic)):
             dtype = n.buffer.dtype
             widest = max(widest, 32 if dtype.is_narrow_float else dtype.bits)
         elif isinstance(n, (Let, Call, Cast)):

@@ -16,7 +16,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Ramp, Select
 from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.offsets import joined_offset
-from weft.ir.stmt import Evaluate, For, If, Kernel, Seq, Stmt, Store
+from weft.ir.stmt import Atomic, Evaluate, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children, used_names, walk
 from weft.passes.analysis.check_vector import check_independent, check_vector, infer_step, infer_varying, is_varying
 from weft.passes.analysis.loop_ranges import constant_extent
@@ -33,6 +33,8 @@ THREADS_GATHER = 4.0
 SHORT_STEP = 4
 #: Cost of combining the lanes of an accumulator.
 FOLD = 16.0
+#: Cost of an update in one step, what a lane of it costs more (to be taken out of a vector), and its branch in a test.
+ATOMIC, ATOMIC_LANE, ATOMIC_BRANCH = 3.0, 4.0, 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,12 @@ def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
         return _access(node.buffer, node.indices, lane, SCATTER) + _cost(node.value, lane)
     below = sum(_cost(c, lane) for c in children(node) if isinstance(c, (Stmt, Expr)))
     match node:
+        case Atomic() if lane is None:
+            return below + ATOMIC
+        case Atomic():
+            step = infer_step(node.buffer, node.indices, lane.var, lane.varying)
+            together = step == 0 and node.result is None
+            return below + (FOLD if together else (ATOMIC + ATOMIC_LANE) * lane.lanes)
         case For():
             ragged = lane is not None and (is_varying(node.lo, lane.varying) or is_varying(node.hi, lane.varying))
             return _extent(node) * below * (1.5 if ragged else 1) + 1
@@ -160,6 +168,9 @@ def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
             by = int(node.right.value) if isinstance(node.right, Const) else 0
             divides = by <= 0 or by & (by - 1) != 0
             return below + (DIVISION * (lane.lanes if lane and is_varying(node, lane.varying) else 1) if divides else 1)
+        case If() if lane is not None and is_varying(node.condition, lane.varying):
+            updates = sum(isinstance(n, Atomic) for n in walk(node))
+            return below + 1 + updates * lane.lanes * ATOMIC_BRANCH
         case Binary() | Cast() | Select() | If():
             return below + 1
     return below

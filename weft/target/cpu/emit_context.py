@@ -59,7 +59,7 @@ class Memory:
 
     ``lanes`` above 1: each element is repeated per lane (private in a vector loop). ``own_elements``
     above 0: it is this function's own, of that many elements, so that reading and rewriting any is harmless.
-    ``streams``: whole vectors are stored past the caches.
+    ``streams``: whole vectors are stored past the caches. ``is_private``: no other core sees it.
     """
 
     pointer: Value
@@ -67,6 +67,7 @@ class Memory:
     invariant: bool = False
     own_elements: int = 0
     streams: bool = False
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True)

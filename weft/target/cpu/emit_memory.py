@@ -62,7 +62,7 @@ def emit_load(f: Function, load: Load, emit: EmitExpr) -> Value:
     address = emit_address(f, load.buffer, load.indices, emit)
     metadata = INVARIANT if memory.invariant else ""
     element = storage_type(load.buffer.dtype)
-    bits = _load_shared(f, load, element, address) or _load_bits(f, element, address, metadata)
+    bits = _load_shared(f, load, element, address) or load_bits(f, element, address, metadata)
     return widen_from_memory(f, bits, load.buffer.dtype)
 
 
@@ -84,7 +84,7 @@ def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Va
     if f.memory(buffer).streams and address.step == 1 and _mask_for(f, address.lanes) is None:
         emit_streamed(f, fit(f, bits, address.lanes), address.pointer)
     else:
-        _store_bits(f, bits, address)
+        store_bits(f, bits, address)
 
 
 def emit_address(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Address:
@@ -123,7 +123,7 @@ def _mask_for(f: Function, lanes: int) -> Value | None:
     return f.mask if f.mask is not None and f.mask.lanes == lanes else None
 
 
-def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Value:
+def load_bits(f: Function, element: str, address: Address, metadata: str = "") -> Value:
     if address.step == 0:
         value = _load_scalar(f, element, address.pointer, metadata)
         return fit(f, value, address.lanes) if f.lane is None else value
@@ -173,13 +173,15 @@ def _accessed_one_by_one(f: Function, address: Address, mask: Value | None) -> i
 def _load_one_by_one(f: Function, type: str, element: str, address: Address, count: int, metadata: str) -> Value:
     value = constant(type, 0)
     for lane in range(count):
-        pointer = _lane_pointer(f, element, address, lane)
+        pointer = lane_pointer(f, element, address, lane)
         value = f.b.insert(value, f.b.load(element, pointer, metadata=metadata, pure=bool(metadata)), lane)
     return value
 
 
-def _lane_pointer(f: Function, element: str, address: Address, lane: int) -> Value:
-    """Where one lane of an access with a known step goes."""
+def lane_pointer(f: Function, element: str, address: Address, lane: int) -> Value:
+    """Where one lane of an access goes."""
+    if address.step is None:
+        return f.b.extract(address.pointer, lane)
     return _gep(f, element, address.base, literal(address.plus + lane * (address.step or 0)))
 
 
@@ -223,7 +225,7 @@ def _align(element: str) -> Value:
     return Value(str(element_align(element)), "i32")
 
 
-def _store_bits(f: Function, value: Value, address: Address) -> None:
+def store_bits(f: Function, value: Value, address: Address) -> None:
     # All lanes may have one address, where only one of them is active: the diagonal of a matrix, say.
     lanes = max(address.lanes, value.lanes) if address.step == 0 else address.lanes
     if address.step == 0 and lanes == 1:

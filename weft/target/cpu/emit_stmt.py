@@ -173,7 +173,7 @@ def _emit_stack_buffer(f: Function, s: st.Alloc, count: int, lanes: int) -> None
     element = storage_type(s.buffer.dtype)
     pointer = f.b.alloca(f"[{count} x {element}]", align=64)
     f.stack_bytes += count * s.buffer.dtype.itemsize
-    f.buffers[s.buffer.name] = Memory(pointer, lanes, own_elements=count)
+    f.buffers[s.buffer.name] = Memory(pointer, lanes, own_elements=count, is_private=True)
     if s.buffer.scope == "register":
         _forget_registers(f, pointer, count * s.buffer.dtype.itemsize)
     emit_stmt(f, s.body)
@@ -194,7 +194,7 @@ def _emit_heap_buffer(f: Function, s: st.Alloc, lanes: int) -> None:
     f.leave(status(OUT_OF_MEMORY))
     f.b.block(fine)
     f.heap.append(pointer)
-    f.buffers[s.buffer.name] = Memory(pointer, lanes)
+    f.buffers[s.buffer.name] = Memory(pointer, lanes, is_private=True)
     emit_stmt(f, s.body)
     del f.buffers[s.buffer.name]
     f.heap.pop()
