@@ -50,7 +50,9 @@ def check_vector(loop: For) -> str | None:
 
 def _assigned_outside(loop: For) -> str | None:
     inside = {n.var.name for n in walk(loop.body) if isinstance(n, Let)}
-    set_here = (n.var if isinstance(n, Assign) else n.result for n in walk(loop.body) if isinstance(n, (Assign, Atomic)))
+    set_here = (
+        n.var if isinstance(n, Assign) else n.result for n in walk(loop.body) if isinstance(n, (Assign, Atomic))
+    )
     return next((var.name for var in set_here if var is not None and var.name not in inside), None)
 
 

@@ -27,7 +27,7 @@ from weft.ir.interval import Interval, Ranges, bounds
 from weft.ir.nesting import around, inner_statements, sequence
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Atomic, AtomicOp, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import fresh_name, loads, map_statements, rewrite, used_names, walk
+from weft.ir.visit import Node, fresh_name, loads, map_statements, rewrite, used_names, walk
 from weft.passes.analysis.conditions import all_of
 from weft.passes.analysis.loop_ranges import constant_extent, ranges_inside, ranges_where
 from weft.poly.updates import is_used_besides
@@ -167,10 +167,12 @@ class _Blocks:
 
     def with_copies(self, copies: Sequence[_Copy]) -> Stmt:
         of = {c.buffer.name: c for c in copies}
-        body = rewrite(
-            self.loop.body,
-            lambda n: of[n.buffer.name].redirected(n, self.taken) if isinstance(n, Atomic) and n.buffer.name in of else None,
-        )
+
+        def redirected(n: Node) -> Node | None:
+            copy = of.get(n.buffer.name) if isinstance(n, Atomic) else None
+            return copy.redirected(n, self.taken) if isinstance(n, Atomic) and copy is not None else None
+
+        body = rewrite(self.loop.body, redirected)
         part = Var(fresh_name(f"{self.loop.var.name}_part", self.taken))
         lo, hi = (self.bound(Binary("+", part, idx(n))) for n in (0, 1))
         starts, totals = [c.start(self.taken) for c in copies], [c.total(self.taken) for c in copies]

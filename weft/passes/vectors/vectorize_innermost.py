@@ -152,12 +152,8 @@ def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
         return _access(node.buffer, node.indices, lane, SCATTER) + _cost(node.value, lane)
     below = sum(_cost(c, lane) for c in children(node) if isinstance(c, (Stmt, Expr)))
     match node:
-        case Atomic() if lane is None:
-            return below + ATOMIC
         case Atomic():
-            step = infer_step(node.buffer, node.indices, lane.var, lane.varying)
-            together = step == 0 and node.result is None
-            return below + (FOLD if together else (ATOMIC + ATOMIC_LANE) * lane.lanes)
+            return below + _update_cost(node, lane)
         case For():
             ragged = lane is not None and (is_varying(node.lo, lane.varying) or is_varying(node.hi, lane.varying))
             return _extent(node) * below * (1.5 if ragged else 1) + 1
@@ -174,6 +170,14 @@ def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
         case Binary() | Cast() | Select() | If():
             return below + 1
     return below
+
+
+def _update_cost(node: Atomic, lane: _Lane | None) -> float:
+    if lane is None:
+        return ATOMIC
+    step = infer_step(node.buffer, node.indices, lane.var, lane.varying)
+    together = step == 0 and node.result is None
+    return FOLD if together else (ATOMIC + ATOMIC_LANE) * lane.lanes
 
 
 def _load_cost(load: Load, lane: _Lane | None) -> float:
