@@ -21,7 +21,7 @@ from weft.ir.dtype import DType
 from weft.ir.expr import Const, Expr, Unary, Var
 from weft.ir.interval import Interval
 from weft.ir.span import Span
-from weft.ir.stmt import Alloc, Let, Param, Seq, Stmt
+from weft.ir.stmt import Alloc, Kernel, Let, Param, Seq, Stmt
 from weft.ir.visit import free_vars, substitute
 
 #: So many variables deep.
@@ -140,7 +140,10 @@ class Slot:
     ``kind``: ``pointer`` and ``number`` are found ``offset`` bytes into the CUDA argument numbered ``argument``;
     ``bytes`` is how many there are behind that pointer. ``grid`` and ``block`` are sizes in the dimension numbered
     ``argument``; ``shared`` the bytes of dynamic shared memory; ``symbol`` and ``symbol bytes`` those of a variable,
-    ``texture`` and ``texture bytes`` those of what a texture is bound to.
+    ``texture``, ``texture bytes``, ``surface`` and ``surface bytes`` those of what a texture or surface is bound to,
+    ``texture number`` what else is known of it, in units of ``unit``, and ``texture fits`` whether it is as the code
+    takes it to be: with elements of so many bytes, which are floats where ``unit`` is 1. ``prints`` is memory for what
+    threads print, see `prints.py`.
     Pointers that share memory (`Launch.alias`) are one buffer from the lowest on; ``distance`` is how many units of
     ``unit`` bytes a pointer lies behind that. ``heap`` is address 0 and ``heap bytes`` all there is behind it;
     ``address`` is a pointer as a number of such units.
@@ -152,6 +155,16 @@ class Slot:
     dtype: DType | None = None
     symbol: str = ""
     unit: int = 1
+
+
+@dataclass(frozen=True)
+class GridKernel:
+    """A kernel as a loop program, what its parameters are, and the C++ types of the CUDA arguments."""
+
+    kernel: Kernel
+    slots: tuple[Slot, ...]
+    arguments: tuple[CType, ...]
+    launch: Launch
 
 
 class Context:

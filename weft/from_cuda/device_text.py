@@ -36,8 +36,7 @@ _GPU_ATTRIBUTES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DeviceText:
-    """LLVM text for this processor, the mangled names of kernels of the program that print nothing, and the variables'
-    names."""
+    """LLVM text for this processor, the mangled names of the program's own kernels, and the variables' names."""
 
     text: str
     kernels: tuple[str, ...]
@@ -52,7 +51,7 @@ def to_threads(text: str, unit: str, source: str, target: str, *, linked: bool =
     defined, others = linked_functions(text) if linked else (frozenset[str](), frozenset[str]())
     shared = linked_variables(text) if linked else frozenset[str]()
     unknown = frozenset(f"@{name}" for name in others)  # these may do anything
-    waiting, printing = _calling(text, _WAITS | unknown), _calling(text, frozenset({"@vprintf"}) | unknown)
+    waiting = _calling(text, _WAITS | unknown)
     text, variables = _place_globals(text)
     names = {*shared, *(variable[1:] for variable in variables)}
     symbols = {name: variable_symbol("" if name in shared else unit, name) for name in names}
@@ -69,11 +68,11 @@ def to_threads(text: str, unit: str, source: str, target: str, *, linked: bool =
         text = text.replace(f"\n{name} = internal ", f"\n{name} = ")
     text = show_functions(rename(text, {f"@{name}": symbol for name, symbol in symbols.items()}), defined | others)
     own = {name for name in kernels if name.startswith(_OWN)}
-    flags = {name: (name in waiting) | (name in printing) << 1 | (name in own) << 2 for name in kernels}
+    flags = {name: (name in waiting) | (name in own) << 1 for name in kernels}
     text = with_gpu_arithmetic(text)
     tables = _tables(unit, source, kernels, flags, variables, symbols)
-    silent = tuple(name[1:].strip('"') for name in kernels if name not in printing and name not in own)
-    return DeviceText(f"{target}\n{text}\n{tables}", silent, symbols)
+    readable = tuple(name[1:].strip('"') for name in kernels if name not in own)
+    return DeviceText(f"{target}\n{text}\n{tables}", readable, symbols)
 
 
 def variable_symbol(unit: str, name: str) -> str:

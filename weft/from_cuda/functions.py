@@ -9,14 +9,13 @@ from functools import partial
 from typing import TypeAlias
 
 from weft.from_cuda import arithmetic as ar
-from weft.from_cuda import bytes_moved, warps
+from weft.from_cuda import bytes_moved, prints, textures, warps
 from weft.from_cuda.context import Context, close
 from weft.from_cuda.expressions import expression, number
 from weft.from_cuda.memory import (
     chosen,
     held_as,
     in_window,
-    load,
     part_type,
     reinterpret,
     subscripts,
@@ -26,7 +25,7 @@ from weft.from_cuda.memory import (
 from weft.from_cuda.places import dereference
 from weft.from_cuda.types import FLOAT, INT, UINT, VOID, CType, Pointer, Scalar
 from weft.from_cuda.unit import Node
-from weft.from_cuda.values import Address, Alias, Element, Memory, Nothing, Number, Target, Value
+from weft.from_cuda.values import Address, Alias, Element, Nothing, Number, Target, Value
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Unary, Var, cast, const
 from weft.ir.interval import Interval
@@ -350,28 +349,6 @@ def _wrapping(up: bool) -> Function:
     return go
 
 
-def _fetch(c: Context, n: Node, arguments: list[Node]) -> Value:
-    """An element of the array that a texture is bound to."""
-    type = c.type_of(n)
-    place = lvalue_of(c, arguments[0])
-    at = ar.to_index(number(c, arguments[1]), c.ranges)
-    key = f"texture {place.raw.get('mangledName', place.name)}"
-    if key not in c.memories:
-        symbol, size_name = place.raw.get("mangledName", place.name), c.fresh(f"{place.name}_bytes")
-        c.memories[key] = Memory(place.name, "texture", type, (), key, symbol=symbol, size_name=size_name)
-    return load(c, n, Address(type, (Target(c.memories[key], at, type.size),)), type)
-
-
-def lvalue_of(c: Context, n: Node) -> Node:
-    """The texture that an argument names."""
-    for i in n.walk():
-        if i.kind == "DeclRefExpr":
-            found = c.unit.declaration(i.referenced["id"])
-            if found is not None and found.kind == "VarDecl" and "texture<" in found.type:
-                return found
-    return c.refuse(n, "a texture that is no variable")
-
-
 def _told(tell: Callable[..., Value], how: str, c: Context, n: Node, arguments: list[Node]) -> Value:
     return tell(c, n, how, arguments)
 
@@ -411,10 +388,10 @@ def _table() -> dict[str, Function]:
         "__mul24": _product24, "__umul24": _product24,
         "__syncthreads": _barrier, "__syncwarp": _warp_barrier, "__threadfence": _nothing,
         "__threadfence_block": _nothing, "__threadfence_system": _nothing, "__nanosleep": _nothing,
-        "clock": _clock, "clock64": _clock, "printf": _refused("printf"), "weft_sync_grid": _grid_barrier,
+        "clock": _clock, "clock64": _clock, "printf": prints.print_text, "weft_sync_grid": _grid_barrier,
         "__cvta_generic_to_shared": _shared_address, "weft_ptx_shared_at": _shared_pointer,
         "weft_yield": _refused("threads that wait for a count (cuda::barrier)"),
-        "__trap": _refused("__trap"), "__assertfail": _failed, "tex1Dfetch": _fetch,
+        "__trap": _refused("__trap"), "__assertfail": _failed, **textures.FUNCTIONS,
     }  # fmt: skip
     for name in ("inf", "inff", "huge_val", "huge_valf"):
         table[f"__builtin_{name}"] = _special(math.inf)

@@ -1,10 +1,12 @@
 """Machine code for the whole grid of a kernel's launches, and how a launch is told to it, as text.
 
-The program at run time knows nothing of C++ types: where pointers are in the arguments is a list ``argument:byte,...``,
-and each parameter of the code is a line (see `Slot`): ``pointer 0:0,1:0`` (the lowest of pointers that share memory),
-``bytes 0:0``, ``distance 0:0,1:0 1:0/4``, ``number 2:0 int32``, ``address 0:0 4``, ``grid 0``, ``block 1``, ``shared``,
-``symbol name``, ``symbol_bytes name``, ``texture name``, ``texture_bytes name``, and for all memory that there is
-``heap`` and ``heap_bytes``.
+The program at run time knows nothing of C++ types: where pointers are in the arguments is a list
+``argument:byte,...``, and each parameter of the code is a line (see `Slot`): ``pointer 0:0,1:0`` (the lowest of
+pointers that share memory), ``bytes 0:0``, ``distance 0:0,1:0 1:0/4``, ``number 2:0 int32``, ``address 0:0 4``,
+``grid 0``, ``block 1``, ``shared``, ``symbol name``, ``symbol_bytes name``, ``texture name``, ``texture_bytes name``
+and the same of a ``surface`` (an object that is an argument is called ``@2:0``), ``texture_number name pitch 4``,
+``texture_fits name 16 1``, ``prints table`` and ``prints_bytes table`` (see `prints.py`), and for all memory that
+there is ``heap`` and ``heap_bytes``.
 A launch is ``bx by bz 1x 1y 1z shared ;0:0,1:0#2:0=4``: threads of a block, where the grid has one block, bytes of
 shared memory, groups of pointers that share memory, and numbers that have this value (see `steering`).
 """
@@ -115,8 +117,19 @@ def _line(slot: Slot, launch: Launch) -> str:
             return f"number {_places([at])} {slot.dtype}"
         case "grid" | "block":
             return f"{slot.kind} {slot.argument}"
-        case "symbol" | "symbol bytes" | "texture" | "texture bytes":
+        case (
+            "symbol"
+            | "symbol bytes"
+            | "texture"
+            | "texture bytes"
+            | "surface"
+            | "surface bytes"
+            | "prints"
+            | "prints bytes"
+        ):
             return f"{slot.kind.replace(' ', '_')} {slot.symbol}"
+        case "texture number" | "texture fits":
+            return f"{slot.kind.replace(' ', '_')} {slot.symbol} {slot.unit}"
         case "shared" | "heap" | "heap bytes":
             return slot.kind.replace(" ", "_")
     raise UnsupportedError(f"a launch cannot give what is called `{slot.kind}`")

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from weft.from_cuda.context import Launch, Slot
-from weft.from_cuda.translate import MOST_THREADS, GridKernel
+from weft.from_cuda.context import GridKernel, Launch, Slot
+from weft.from_cuda.translate import MOST_THREADS
 from weft.from_cuda.types import CType, Pointer, Record
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType

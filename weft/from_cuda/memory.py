@@ -16,6 +16,8 @@ from weft.ir.dtype import DType
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, const, idx
 from weft.ir.stmt import Assert, For, If, Store
 
+#: Memory that a launch tells where it is and how large.
+GIVEN = ("argument", "symbol", "texture", "surface", "prints")
 #: Arrays of up to so many elements are copied one by one.
 _UNROLLED = 16
 
@@ -66,7 +68,7 @@ def view(c: Context, memory: Memory, dtype: DType) -> Buffer:
 def _make_view(c: Context, memory: Memory, dtype: DType) -> Buffer:
     first = dtype == scalar_element(memory.element) or (not memory.views and scalar_element(memory.element) is None)
     name = c.fresh(memory.name if first else f"{memory.name}_{dtype}")
-    if memory.kind in ("argument", "symbol", "texture"):
+    if memory.kind in GIVEN:
         return Buffer(name, dtype, (fold(Binary("//", index_var(memory.size_name), idx(dtype.itemsize))),))
     if memory.kind == "heap":
         return Buffer(name, dtype, (index_var("heap_size"),))

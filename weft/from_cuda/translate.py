@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from weft.from_cuda import arithmetic as ar
-from weft.from_cuda.context import Context, Facts, Frame, Launch, Slot, Unsupported, close
-from weft.from_cuda.memory import advance, has_fields_apart, on_heap, store
+from weft.from_cuda.context import Context, Facts, Frame, GridKernel, Launch, Slot, Unsupported, close
+from weft.from_cuda.memory import GIVEN, advance, has_fields_apart, on_heap, store
 from weft.from_cuda.places import array_target, declare
 from weft.from_cuda.ranges import GridSizes
 from weft.from_cuda.statements import block
@@ -38,16 +37,6 @@ from weft.ir.stmt import Alloc, For, Kernel, Param, Stmt
 #: Threads of a grid stay below this, so that their numbers are exact.
 MOST_THREADS = 1 << 31
 _ATTEMPTS = 24
-
-
-@dataclass(frozen=True)
-class GridKernel:
-    """A kernel as a loop program, what its parameters are, and the C++ types of the CUDA arguments."""
-
-    kernel: Kernel
-    slots: tuple[Slot, ...]
-    arguments: tuple[CType, ...]
-    launch: Launch
 
 
 def translate(unit: Unit, function: Node, launch: Launch) -> GridKernel:
@@ -263,7 +252,7 @@ def _finish(
         slots.append((index_var("shared_bytes"), Slot("shared")))
     written: list[str] = []
     for memory in c.memories.values():
-        if memory.kind in ("argument", "symbol", "texture", "heap"):
+        if memory.kind in (*GIVEN, "heap"):
             _add_memory(memory, slots, written)
     params = tuple(p for p, _ in slots)
     outputs = tuple(p.name for p in params if p.name in set(written))
@@ -279,6 +268,6 @@ def _add_memory(memory: Memory, slots: list[tuple[Param, Slot]], written: list[s
         slots.append((buffer, slot))
         if dtype in memory.written:
             written.append(buffer.name)
-    size = {"symbol": "symbol bytes", "texture": "texture bytes", "heap": "heap bytes"}.get(memory.kind, "bytes")
+    size = "bytes" if memory.kind == "argument" else f"{memory.kind} bytes"
     name = memory.size_name or "heap_size"
     slots.append((index_var(name), Slot(size, *memory.argument, symbol=memory.symbol)))

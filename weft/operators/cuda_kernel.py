@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.from_cuda.coarsen import Version, rewrite
-from weft.from_cuda.context import Launch
+from weft.from_cuda.context import GridKernel, Launch
 from weft.from_cuda.deep import deep_recursion
 from weft.from_cuda.launch import (
     UNKNOWN,
@@ -23,9 +23,10 @@ from weft.from_cuda.launch import (
     pointers_of,
     slot_values,
 )
+from weft.from_cuda.prints import Printed
 from weft.from_cuda.steering import MOST_VERSIONS, small_numbers, steering_places
 from weft.from_cuda.symbols import find_symbol, initial_bytes
-from weft.from_cuda.translate import GridKernel, translate
+from weft.from_cuda.translate import translate
 from weft.from_cuda.types import CType, Pointer, Record, Scalar, parse_type
 from weft.from_cuda.unit import Unit, find_kernel, read_unit
 from weft.ir.errors import ArgumentError, Error, UnsupportedError
@@ -140,8 +141,11 @@ class CudaKernel:
             return
         special = self._code(launch)
         program = self._programs[launch]
-        values = slot_values(program, raw, extent, sizes, threads, shared_mem, self._addresses(program))
+        printed = Printed(program)
+        addresses = {**self._addresses(program), **printed.addresses()}
+        values = slot_values(program, raw, extent, sizes, threads, shared_mem, addresses)
         HOST.run(special.loaded, values, arrays)
+        printed.show()
 
     def _device(self, arrays: Sequence[ArgumentInfo]) -> str:
         """Where all arrays are."""
@@ -249,9 +253,9 @@ class CudaKernel:
 
     def _addresses(self, program: GridKernel) -> dict[str, tuple[int, int]]:
         """Where the variables are that a kernel uses."""
-        if any(slot.kind == "texture" for slot in program.slots):
+        if any(slot.kind in ("texture", "surface") for slot in program.slots):
             raise UnsupportedError(
-                f"kernel `{self.name}` reads textures", why="a call from Python binds nothing to them"
+                f"kernel `{self.name}` uses textures or surfaces", why="a call from Python binds nothing to them"
             )
         named = {slot.symbol for slot in program.slots if slot.kind == "symbol"}
         memory = {name: self.symbol(name) for name in named}
@@ -275,6 +279,8 @@ class CudaKernel:
         raw, arrays = self._arguments(args)
         try:
             made = self._program(launch_for(sizes, threads, shared_mem))
+            if any(slot.kind == "prints" for slot in made.slots):
+                raise UnsupportedError(f"kernel `{self.name}` prints")
             values = slot_values(made, raw, _extents(arrays), sizes, threads, shared_mem, self._addresses(made))
             given = host_arrays(made, values)
         except UnsupportedError:

@@ -113,7 +113,7 @@ template <class T> __global__ void k(T *y, int n) {
   __shared__ bool found;
   __shared__ T where[4];
   int t = threadIdx.x, step;
-  if (n < 0) printf("thread by thread\\n");
+  if (n < 0) printf("thread by thread: %p\\n", y);
   found = false;
   for (step = 0; step < 4 && !found; ++step) {
     __syncthreads();

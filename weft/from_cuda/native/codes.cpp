@@ -84,11 +84,41 @@ uint64_t number(const char *at, const char *type) {
   return bits;
 }
 
+bool is_of_texture(const char *kind) { return strncmp(kind, "texture", 7) == 0 || strncmp(kind, "surface", 7) == 0; }
+
+// The texture or surface called `name`: a variable, or the object that the argument at "@argument:byte" is.
+const weft_texture *texture_called(const char *name, const char *unit, void **arguments) {
+  where place;
+  int count;
+  if (*name != '@') return *(const weft_texture **)weft_find_variable(unit, name)->at;
+  read_places(name + 1, &place, &count);
+  return (const weft_texture *)pointer_at(arguments, place);
+}
+
+uint64_t texture_number(const weft_texture *texture, const char *what, uint64_t unit) {
+  if (!texture) return 0;
+  if (strcmp(what, "width") == 0) return texture->width;
+  if (strcmp(what, "height") == 0) return texture->height;
+  if (strcmp(what, "depth") == 0) return texture->depth;
+  if (strcmp(what, "pitch") == 0) return texture->pitch / unit;
+  if (strcmp(what, "slice") == 0) return texture->slice / unit;
+  if (strcmp(what, "linear") == 0) return texture->linear;
+  if (strcmp(what, "normalized") == 0) return texture->normalized;
+  return texture->address[what[4] - '0'];  // mode0 and on
+}
+
+// Whether the elements of a texture are so many bytes long, and are given as they lie in memory: filtered only floats.
+uint64_t texture_fits(const weft_texture *texture, unsigned int bytes, bool is_float) {
+  if (!texture || texture->element_bytes != bytes || texture->read_as_unit) return 0;
+  bool holds_floats = texture->desc.f == cudaChannelFormatKindFloat;
+  return is_float == holds_floats || (!is_float && !texture->linear);
+}
+
 // The value of the parameter that the line at `text` describes.
 uint64_t slot_value(const char *text, const char *unit, const weft_launch *launch, void **arguments) {
-  char kind[16], first[512], second[512];
-  first[0] = second[0] = 0;
-  sscanf(text, "%15s %511s %511s", kind, first, second);
+  char kind[16], first[512], second[512], third[32];
+  first[0] = second[0] = third[0] = 0;
+  sscanf(text, "%15s %511s %511s %31s", kind, first, second, third);
   where places[most_pointers];
   int count;
   if (strcmp(kind, "grid") == 0) return launch->grid[atoi(first)];
@@ -96,13 +126,20 @@ uint64_t slot_value(const char *text, const char *unit, const weft_launch *launc
   if (strcmp(kind, "shared") == 0) return launch->shared_bytes;
   if (strcmp(kind, "heap") == 0) return 0;
   if (strcmp(kind, "heap_bytes") == 0) return unknown;
-  const weft_variable *variable = weft_find_variable(unit, first);
-  if (strncmp(kind, "texture", 7) == 0) {
-    const weft_texture *texture = *(const weft_texture **)variable->at;
+  if (strncmp(kind, "prints", 6) == 0) {
+    size_t bytes;
+    const int64_t *memory = weft_prints_begin(&bytes);
+    return kind[6] ? bytes : (uint64_t)memory;
+  }
+  if (is_of_texture(kind)) {
+    const weft_texture *texture = texture_called(first, unit, arguments);
     const void *begin;
+    if (strcmp(kind, "texture_number") == 0) return texture_number(texture, second, (uint64_t)atoll(third));
+    if (strcmp(kind, "texture_fits") == 0) return texture_fits(texture, (unsigned int)atoi(second), atoi(third) == 1);
     return !texture ? 0 : kind[7] ? weft_bytes_behind(texture->data, &begin) : (uint64_t)texture->data;
   }
   if (strncmp(kind, "symbol", 6) == 0) {
+    const weft_variable *variable = weft_find_variable(unit, first);
     return kind[6] ? variable->bytes : (uint64_t)variable->at;
   }
   read_places(first, places, &count);
@@ -213,9 +250,8 @@ bool knows_pointers(grid_code *codes, const weft_kernel *kernel) {
 bool has_variables(const char *unit, const char *slots) {
   for (const char *line = slots; *line && *line != '\n'; line = next_line(line)) {
     char kind[16], name[512];
-    if (sscanf(line, "%15s %511s", kind, name) == 2 &&
-        (strncmp(kind, "symbol", 6) == 0 || strncmp(kind, "texture", 7) == 0) &&
-        !weft_find_variable(unit, name))
+    if (sscanf(line, "%15s %511s", kind, name) == 2 && (strncmp(kind, "symbol", 6) == 0 || is_of_texture(kind)) &&
+        *name != '@' && !weft_find_variable(unit, name))
       return false;
   }
   return true;
@@ -262,6 +298,21 @@ version *find_version(grid_code *codes, const weft_kernel *kernel, const char *k
   }
   return made;
 }
+// Whether textures and surfaces are as the code takes them to be: of its kinds of elements, and none in the memory of a
+// surface, which may be written.
+bool fits_textures(const char *slots, const uint64_t *values) {
+  int n = 0;
+  for (const char *line = slots; *line && *line != '\n'; line = next_line(line), ++n) {
+    if (strncmp(line, "texture_fits ", 13) == 0 && !values[n]) return false;
+    if (strncmp(line, "surface ", 8) != 0) continue;
+    int m = 0;
+    for (const char *other = slots; *other && *other != '\n'; other = next_line(other), ++m)
+      if (m != n && values[m] == values[n] && (strncmp(other, "surface ", 8) == 0 || strncmp(other, "texture ", 8) == 0))
+        return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 // A library that was loaded into a process that makes code asks there.
@@ -270,8 +321,7 @@ extern "C" void weft_answer_by(const char *(*answer)(const char *question)) { an
 bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
                    cudaError_t *error, double *start) {
   static const int is_serial = weft_setting("WEFT_CUDA_SERIAL");
-  // What threads print is only in order where they run one by one.
-  if (is_serial || launch->cooperative || kernel->flags & (weft_prints | weft_own) || !knows_pointers(codes, kernel)) return false;
+  if (is_serial || launch->cooperative || kernel->flags & weft_own || !knows_pointers(codes, kernel)) return false;
   // Code for whole grids takes numbers of threads as exact.
   double threads = 1;
   for (int d = 0; d < 3; ++d) threads *= (double)launch->grid[d] * launch->block[d];
@@ -284,9 +334,12 @@ bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launc
   int count = 0;
   for (const char *line = found->slots; *line && *line != '\n' && count < 255; line = next_line(line))
     slots[count++] = slot_value(line, kernel->unit, launch, arguments);
+  if (!fits_textures(found->slots, slots)) return false;
   slots[count] = (uint64_t)record;
   *start = weft_now();
   int status = found->entry(slots);
+  for (const char *line = found->slots; *line && *line != '\n'; line = next_line(line))
+    if (strncmp(line, "prints ", 7) == 0) weft_prints_end(line + 7);
   if (status > 0) fprintf(stderr, "weft: an assertion of kernel `%s` failed (weft cuda check says where)\n", kernel->name);
   *error = status == 0 ? cudaSuccess : status > 0 ? cudaErrorAssert : cudaErrorMemoryAllocation;
   return true;

@@ -26,3 +26,7 @@ struct grid_code {
 // Runs a launch where there is code for the grid, and says when that began: making code is not part of it.
 WEFT_HIDDEN bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
                                cudaError_t *error, double *start);
+
+// Memory for what the threads of a grid print, empty, and how it is printed with the table of texts of its slot.
+WEFT_HIDDEN int64_t *weft_prints_begin(size_t *bytes);
+WEFT_HIDDEN void weft_prints_end(const char *texts);

@@ -21,7 +21,7 @@ struct weft_kernel {
   const uint64_t *sizes;  // how many arguments it has, then the bytes of each
 };
 // A kernel has barriers or warp functions; it prints; it is of our own headers, whose threads take a piece each.
-enum { weft_waits = 1, weft_prints = 2, weft_own = 4 };
+enum { weft_waits = 1, weft_own = 2 };
 // A variable of the device, in the section weft_variables.
 struct weft_variable {
   const char *unit, *name;
