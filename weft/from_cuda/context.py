@@ -143,7 +143,7 @@ class Slot:
     ``texture``, ``texture bytes``, ``surface`` and ``surface bytes`` those of what a texture or surface is bound to,
     ``texture number`` what else is known of it, in units of ``unit``, and ``texture fits`` whether it is as the code
     takes it to be: with elements of so many bytes, which are floats where ``unit`` is 1. ``prints`` is memory for what
-    threads print, see `prints.py`.
+    threads print, see `prints.py`, ``table`` an array of constants (its bytes in hexadecimal are ``symbol``).
     Pointers that share memory (`Launch.alias`) are one buffer from the lowest on; ``distance`` is how many units of
     ``unit`` bytes a pointer lies behind that. ``heap`` is address 0 and ``heap bytes`` all there is behind it;
     ``address`` is a pointer as a number of such units.

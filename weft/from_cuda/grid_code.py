@@ -5,8 +5,8 @@ The program at run time knows nothing of C++ types: where pointers are in the ar
 pointers that share memory), ``bytes 0:0``, ``distance 0:0,1:0 1:0/4``, ``number 2:0 int32``, ``address 0:0 4``,
 ``grid 0``, ``block 1``, ``shared``, ``symbol name``, ``symbol_bytes name``, ``texture name``, ``texture_bytes name``
 and the same of a ``surface`` (an object that is an argument is called ``@2:0``), ``texture_number name pitch 4``,
-``texture_fits name 16 1``, ``prints table`` and ``prints_bytes table`` (see `prints.py`), and for all memory that
-there is ``heap`` and ``heap_bytes``.
+``texture_fits name 16 1``, ``prints table`` and ``prints_bytes table`` (see `prints.py`), ``table bytes`` (in
+hexadecimal), and for all memory that there is ``heap`` and ``heap_bytes``.
 A launch is ``bx by bz 1x 1y 1z shared ;0:0,1:0#2:0=4``: threads of a block, where the grid has one block, bytes of
 shared memory, groups of pointers that share memory, and numbers that have this value (see `steering`).
 """

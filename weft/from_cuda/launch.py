@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from weft.from_cuda.context import GridKernel, Launch, Slot
+from weft.from_cuda.packing import unpack
+from weft.from_cuda.tables import table_memory
 from weft.from_cuda.translate import MOST_THREADS
 from weft.from_cuda.types import CType, Pointer, Record
-from weft.ir import dtype as dt
-from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError
 
 Dim3: TypeAlias = "tuple[int, int, int]"
@@ -18,11 +17,6 @@ Dim3: TypeAlias = "tuple[int, int, int]"
 Extent: TypeAlias = "Callable[[int], tuple[int, int]]"
 #: Behind a pointer of which nothing is known.
 UNKNOWN = 1 << 62
-
-_FORMATS = {
-    dt.bool_: "?", dt.int8: "b", dt.uint8: "B", dt.int16: "h", dt.uint16: "H", dt.int32: "i", dt.uint32: "I",
-    dt.int64: "q", dt.uint64: "Q", dt.float16: "e", dt.float32: "f", dt.float64: "d",
-}  # fmt: skip
 
 
 def dim3(value: object, what: str) -> Dim3:
@@ -133,6 +127,8 @@ def slot_values(
                 return block[slot.argument]
             case "shared":
                 return shared
+            case "table":
+                return table_memory(slot.symbol)[0]
         address, size = (symbols or {})[slot.symbol]
         return size if slot.kind.endswith("bytes") else address
 
@@ -141,18 +137,3 @@ def slot_values(
 
 def _group(grid_kernel: GridKernel, at: tuple[int, int]) -> tuple[tuple[int, int], ...]:
     return next((g for g in grid_kernel.launch.alias if at in g), (at,))
-
-
-def pack(value: int | float | bool, dtype: DType) -> bytes:
-    """A number as CUDA's arguments hold it."""
-    if dtype == dt.bfloat16:
-        return struct.pack("<f", value)[2:]
-    return struct.pack(f"<{_FORMATS[dtype]}", value)
-
-
-def unpack(raw: bytes, offset: int, dtype: DType) -> int | float:
-    part = raw[offset : offset + dtype.itemsize]
-    if dtype == dt.bfloat16:
-        return float(struct.unpack("<f", b"\0\0" + part)[0])
-    found: int | float = struct.unpack(f"<{_FORMATS[dtype]}", part)[0]
-    return found

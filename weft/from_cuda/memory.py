@@ -82,6 +82,8 @@ def _make_view(c: Context, memory: Memory, dtype: DType) -> Buffer:
         c.shared.append(buffer)
         return buffer
     shape = _local_shape(memory, dtype)
+    if memory.kind == "table":
+        return Buffer(name, dtype, shape)
     if memory.kind == "shared":
         buffer = Buffer(name, dtype, shape, scope="shared")
         c.shared.append(buffer)

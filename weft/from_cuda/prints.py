@@ -9,7 +9,6 @@ there is no room left, calls are counted but lost.
 
 from __future__ import annotations
 
-import ast
 import re
 import struct
 import sys
@@ -20,6 +19,7 @@ from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context, GridKernel, close
 from weft.from_cuda.expressions import number
 from weft.from_cuda.memory import reinterpret, view
+from weft.from_cuda.tables import string_bytes
 from weft.from_cuda.types import INT, LONG
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import ZERO, Memory, Number, Value
@@ -47,11 +47,10 @@ def print_text(c: Context, n: Node, arguments: list[Node]) -> Value:
 
 def _literal(c: Context, n: Node) -> bytes:
     """The bytes of a string that the source spells out."""
-    text = next((i.raw["value"] for i in n.walk() if i.kind == "StringLiteral"), None)
+    text = next((i for i in n.walk() if i.kind == "StringLiteral"), None)
     if text is None or any(i.kind in ("DeclRefExpr", "CallExpr", "ConditionalOperator") for i in n.walk()):
         c.refuse(n, "printf of a string that the source does not spell out")
-    escaped = "".join(x if x.isascii() else "".join(f"\\x{b:02x}" for b in x.encode()) for x in text)
-    return bytes(ast.literal_eval("b" + escaped))
+    return string_bytes(text)
 
 
 def _kinds(format: str) -> Iterator[str]:

@@ -6,13 +6,10 @@ from weft.from_cuda import calls as _calls  # noqa: F401  registers what it read
 from weft.from_cuda import casts as _casts  # noqa: F401
 from weft.from_cuda import operators as _operators  # noqa: F401
 from weft.from_cuda.context import Context, Facts, Launch, Unsupported
-from weft.from_cuda.expressions import expression
-from weft.from_cuda.launch import pack
-from weft.from_cuda.types import Array, CType, Record, Scalar, field_type
+from weft.from_cuda.tables import fill_bytes
+from weft.from_cuda.types import field_type
 from weft.from_cuda.unit import Node, Unit
-from weft.from_cuda.values import Number, Struct, Value
 from weft.ir.errors import LanguageError, UnsupportedError
-from weft.ir.expr import Const
 
 
 def find_symbol(unit: Unit, name: str) -> Node:
@@ -34,29 +31,9 @@ def initial_bytes(unit: Unit, n: Node) -> bytearray:
     initial = next((i for i in n.inner if not i.kind.endswith("Attr")), None) if "init" in n.raw else None
     if initial is not None and initial.kind != "CXXConstructExpr":
         try:
-            _fill(Context(unit, Launch(), Facts()), made, 0, type, initial)
+            fill_bytes(Context(unit, Launch(), Facts()), made, 0, type, initial)
         except Unsupported as problem:
             raise UnsupportedError(
                 f"the value that `{n.name}` starts with is not known", span=unit.span(n), why=problem.why
             ) from None
     return made
-
-
-def _fill(c: Context, made: bytearray, at: int, type: CType, initial: Node) -> None:
-    if isinstance(type, Array):
-        given = [i for i in initial.inner if i.kind != "ImplicitValueInitExpr"]
-        for number, i in enumerate(given):
-            _fill(c, made, at + number * type.of.size, type.of, i)
-        return
-    _put(c, made, at, type, expression(c, initial), initial)
-
-
-def _put(c: Context, made: bytearray, at: int, type: CType, value: Value, n: Node) -> None:
-    if isinstance(type, Record) and isinstance(value, Struct):
-        for f in type.fields:
-            _put(c, made, at + f.offset, f.type, value.fields[f.name], n)
-    elif isinstance(type, Scalar) and isinstance(value, Number) and isinstance(value.expr, Const):
-        number = value.expr.value if type.dtype.is_float else int(value.expr.value)
-        made[at : at + type.size] = pack(number, type.dtype)
-    else:
-        c.refuse(n, "it is no constant")

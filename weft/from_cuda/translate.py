@@ -252,7 +252,7 @@ def _finish(
         slots.append((index_var("shared_bytes"), Slot("shared")))
     written: list[str] = []
     for memory in c.memories.values():
-        if memory.kind in (*GIVEN, "heap"):
+        if memory.kind in (*GIVEN, "heap", "table"):
             _add_memory(memory, slots, written)
     params = tuple(p for p, _ in slots)
     outputs = tuple(p.name for p in params if p.name in set(written))
@@ -268,6 +268,8 @@ def _add_memory(memory: Memory, slots: list[tuple[Param, Slot]], written: list[s
         slots.append((buffer, slot))
         if dtype in memory.written:
             written.append(buffer.name)
+    if memory.kind == "table":
+        return
     size = "bytes" if memory.kind == "argument" else f"{memory.kind} bytes"
     name = memory.size_name or "heap_size"
     slots.append((index_var(name), Slot(size, *memory.argument, symbol=memory.symbol)))

@@ -9,17 +9,16 @@ from weft.from_cuda.expressions import expression, lvalue
 from weft.from_cuda.literals import zero_of
 from weft.from_cuda.memory import advance, in_window, store
 from weft.from_cuda.places import array_target, declare, keep_value, note_range
+from weft.from_cuda.tables import array_values, constant_table
 from weft.from_cuda.types import Array, CType, Opaque, Pointer, Record, Reference, Scalar
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import ZERO, Address, Element, Fixed, Memory, Number, Place, Target, Value
 from weft.ir.expr import idx
 
 
-def _is_constant(d: Node, type: CType) -> bool:
-    """Whether a static variable is a number: what initializes one on a device is known beforehand. A table would be
-    written by every call; threads by themselves have it in memory."""
-    is_const = isinstance(type, Scalar) and str(d.raw["type"]["qualType"]).startswith("const ")
-    return bool(d.raw.get("constexpr")) or is_const
+def _is_constant(d: Node) -> bool:
+    """Whether a static variable never changes: what initializes one on a device is known beforehand."""
+    return bool(d.raw.get("constexpr")) or str(d.raw["type"]["qualType"]).startswith("const ")
 
 
 def declare_variable(c: Context, d: Node) -> None:
@@ -29,13 +28,13 @@ def declare_variable(c: Context, d: Node) -> None:
         c.places[d.id] = shared_variable(c, d, type)
         return
     initial = next((i for i in d.inner if not i.kind.endswith("Attr")), None) if "init" in d.raw else None
-    if d.raw.get("storageClass") == "static" and not _is_constant(d, type):
+    if d.raw.get("storageClass") == "static" and not _is_constant(d):
         c.refuse(d, f"the static variable `{d.name}` of a function")
     if isinstance(type, Reference):
         assert initial is not None
         c.places[d.id] = lvalue(c, initial)
     elif isinstance(type, Array):
-        c.places[d.id] = _array(c, d, type, initial)
+        c.places[d.id] = constant_table(c, d, type, initial) or _array(c, d, type, initial)
     else:
         c.places[d.id] = _value(c, d, type, initial)
 
@@ -189,9 +188,7 @@ def fill(c: Context, d: Node, place: Element, initial: Node) -> None:
     """The values that an array starts with; what is not named is zero."""
     type = place.type
     assert isinstance(type, Array)
-    given = [i for i in initial.inner if i.kind != "ImplicitValueInitExpr" or i is not initial.inner[0]]
-    if initial.raw.get("array_filler"):
-        given = [i for i in initial.inner if i.kind != "ImplicitValueInitExpr"]
+    given = array_values(initial)
     if initial.kind == "CXXConstructExpr" or initial.kind == "StringLiteral":
         if initial.kind == "CXXConstructExpr":
             return

@@ -19,10 +19,10 @@ from weft.from_cuda.launch import (
     dim3,
     launch_for,
     overlapping,
-    pack,
     pointers_of,
     slot_values,
 )
+from weft.from_cuda.packing import pack
 from weft.from_cuda.prints import Printed
 from weft.from_cuda.steering import MOST_VERSIONS, small_numbers, steering_places
 from weft.from_cuda.symbols import find_symbol, initial_bytes
@@ -374,6 +374,7 @@ def host_arrays(program: GridKernel, values: Sequence[int | float]) -> list[Any]
     import numpy as np
 
     from weft.ir.buffer import Buffer
+    from weft.ir.expr import Const
     from weft.ir.numpy_dtypes import to_numpy
 
     found: list[Any] = []
@@ -386,6 +387,11 @@ def host_arrays(program: GridKernel, values: Sequence[int | float]) -> list[Any]
             found.append(value)
             continue
         slot = program.slots[program.kernel.params.index(p)]
+        if slot.kind == "table":
+            kind = to_numpy(p.dtype)
+            shape = [size.value for size in p.shape if isinstance(size, Const)]
+            found.append(np.frombuffer(bytes.fromhex(slot.symbol), kind).reshape(shape))
+            continue
         size = next(n for s, n in zip(program.slots, values)
                     if s.kind in ("bytes", "symbol bytes") and (s.argument, s.offset, s.symbol) ==
                     (slot.argument, slot.offset, slot.symbol))  # fmt: skip

@@ -53,3 +53,34 @@ def test_strings_that_are_not_spelled_out_are_refused() -> None:
     source = "#include <cstdio>\n__global__ void k(const char *x, int *y) { printf(x); y[0] = 1; }"
     with pytest.raises(weft.UnsupportedError, match="a string that the source does not spell out"):
         weft.cuda.kernel(source, "k").show()
+
+
+TABLES = """
+struct Pair { short a; float b; };
+__device__ float look(int i) {
+  static const float table[40] = {1, 2.5f, -3, 4, 8};
+  static const Pair pairs[10] = {{1, 2.f}, {3, 4.f}};
+  return table[i % 6] + pairs[i % 3].a * pairs[i % 2].b;
+}
+__global__ void k(float *y, int n) {
+  static const char name[] = "ab\\n";
+  const int rows[9][3] = {{1, 2, 3}, {4, 5}, {n * 0 + 6}};
+  constexpr long long few[2] = {7, 8};
+  Pair own[5] = {{1, 2.f}, {3, 4.f}};
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const float *p = rows[1][1] == 5 ? nullptr : y;
+  if (i < n && !p) y[i] = look(i) + name[i % 4] + few[i & 1] + own[i % 3].a;
+}
+"""
+
+
+def test_tables_of_constants_are_read_by_all_threads() -> None:
+    k = weft.cuda.kernel(TABLES, "k")
+    y, i = np.zeros(60, np.float32), np.arange(60)
+    k((2,), (32,), (y, 60))
+    table, name = np.array([1, 2.5, -3, 4, 8, 0]), np.array([97, 98, 10, 0])
+    pairs = np.array([1, 3, 0])[i % 3] * np.array([2.0, 4.0])[i % 2]
+    np.testing.assert_array_equal(y, table[i % 6] + pairs + name[i % 4] + 7 + i % 2 + np.array([1, 3, 0])[i % 3])
+    text = k.show()
+    assert "table: float32[40]" in text
+    assert "alloc table" not in text

@@ -114,6 +114,28 @@ uint64_t texture_fits(const weft_texture *texture, unsigned int bytes, bool is_f
   return is_float == holds_floats || (!is_float && !texture->linear);
 }
 
+// The bytes that the hexadecimal digits at `text` name, made once for each version of a kernel's code.
+const void *table_at(const char *text) {
+  struct made { const char *text; char *bytes; made *next; };
+  static made *all;
+  static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&one_at_a_time);
+  made *found = all;
+  while (found && found->text != text) found = found->next;
+  if (!found) {
+    size_t count = strcspn(text, "\n") / 2;
+    found = (made *)calloc(1, sizeof(made));
+    *found = made{text, (char *)aligned_alloc(64, (count + 63) / 64 * 64), all};
+    for (size_t i = 0; i < count; ++i) {
+      char digits[3] = {text[2 * i], text[2 * i + 1], 0};
+      found->bytes[i] = (char)strtol(digits, nullptr, 16);
+    }
+    all = found;
+  }
+  pthread_mutex_unlock(&one_at_a_time);
+  return found->bytes;
+}
+
 // The value of the parameter that the line at `text` describes.
 uint64_t slot_value(const char *text, const char *unit, const weft_launch *launch, void **arguments) {
   char kind[16], first[512], second[512], third[32];
@@ -124,6 +146,7 @@ uint64_t slot_value(const char *text, const char *unit, const weft_launch *launc
   if (strcmp(kind, "grid") == 0) return launch->grid[atoi(first)];
   if (strcmp(kind, "block") == 0) return launch->block[atoi(first)];
   if (strcmp(kind, "shared") == 0) return launch->shared_bytes;
+  if (strcmp(kind, "table") == 0) return (uint64_t)table_at(text + 6);
   if (strcmp(kind, "heap") == 0) return 0;
   if (strcmp(kind, "heap_bytes") == 0) return unknown;
   if (strncmp(kind, "prints", 6) == 0) {
