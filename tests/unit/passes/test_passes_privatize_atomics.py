@@ -110,12 +110,25 @@ def test_threads_that_lie_side_by_side_run_so() -> None:
     assert "thread t in 0:min(" in made.partition("else")[0]
 
 
+def test_what_threads_collect_meanwhile_lies_in_an_array() -> None:
+    text = """kernel k(X: int32[999], out Y: int32[64], n: int64) {
+      block b in 0:2 { thread t in 0:32 {
+        let s: int32 = X[t]
+        let at: int64 = b * 32 + t
+        for i in 0:(n - t + 63) // 64 { if X[i * 64 + t] > 3_i32 { s = s + X[i * 64 + t] } }
+        Y[at] = s
+      } } }"""
+    made = after(text, interleave_threads)
+    assert "alloc s_kept: int32[32]" in made
+    assert made.index("for i") < made.index("thread t in 0:min(")
+
+
 @pytest.mark.parametrize(
     "loop",
     [
-        "for i in 0:8 { atomic H[int64(X[t * 8 + i])] += 1_i32 }",  # each along its own
-        "let s: int64 = 0 for i in 0:8 { s = s + int64(X[i * 32 + t]) atomic H[s % 256] += 1_i32 }",
-        "for i in 0:8 { if X[i * 32 + t] == 3_u8 { break } atomic H[int64(X[i * 32 + t])] += 1_i32 }",
+        "for i in 0:20 { atomic H[int64(X[t * 20 + i])] += 1_i32 }",  # each along its own
+        "for i in 0:20 { H[b * 128 + t * 4 + i % 4] = int32(X[i * 32 + t]) }",  # what is stored lies elsewhere
+        "for i in 0:20 { if X[i * 32 + t] == 3_u8 { break } atomic H[int64(X[i * 32 + t])] += 1_i32 }",
     ],
 )
 def test_other_threads_do_not(loop: str) -> None:

@@ -20,6 +20,6 @@ PASSES = (
     _pass("separate_blocks", needs="no barriers", only_if="block loops, thread loops"),
     _pass("narrow_threads", needs="no barriers", only_if="thread loops"),
     _pass("recover_rows", needs="no barriers", only_if="thread loops"),
-    _pass("interleave_threads", needs="no barriers", only_if="atomics, thread loops"),
+    _pass("interleave_threads", needs="no barriers", only_if="thread loops"),
     _pass("peel_borders", needs="no barriers", only_if="thread loops"),
 )
