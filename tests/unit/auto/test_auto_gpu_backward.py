@@ -82,6 +82,8 @@ def test_masked_tiles_are_left_out_and_products_overlap() -> None:
     assert "in 0:s_o + 1 ahead" in text
     waits = [line.strip() for line in source.splitlines() if line.strip().startswith("wgmma_wait<")]
     assert waits == [f"wgmma_wait<{n}>();" for n in (2, 1, 0, 0, 0)]
+    # The same text in every process, or each would build it anew: operands in registers are in the program's order.
+    assert source.index("bfloat16 Z_again_pack[") < source.index("bfloat16 P_again_pack[")
 
 
 @needs_compiler

@@ -27,7 +27,7 @@ def operands_in_registers(grid: Grid) -> tuple[Grid, frozenset[str]]:
     """The launch with arrays of each thread for left matrices that have no rows in shared memory, and their names."""
     calls = (n.call for n in walk(grid.body) if isinstance(n, Evaluate) and n.call.name.endswith(("_start", "_begin")))
     places = [c.args[1] for c in calls if c.name in HARDWARE and c.args[_ROW] == idx(0)]
-    found = {e.buffer for e in places if isinstance(e, AddressOf)}
+    found = dict.fromkeys(e.buffer for e in places if isinstance(e, AddressOf))  # in the order of the program
     body = grid.body
     for buffer in found:
         count = prod(int(e.value) for e in buffer.shape if isinstance(e, Const)) // prod(thread_counts(grid))

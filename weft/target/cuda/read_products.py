@@ -101,6 +101,11 @@ class GroupProducts:
     numbers: dict[str, int]
     lane: Expr
 
+    @property
+    def is_in_lanes(self) -> bool:
+        """Whether the left matrix is in registers: each lane has what it stored itself."""
+        return self.numbers["a_row"] == 0
+
 
 def read_products(site: Site, s: Tensorized, hardware: Hardware) -> Products | None:
     """None where operands are not in shared memory, rows of 16 bytes, or sums not in the registers of the lane."""

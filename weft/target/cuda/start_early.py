@@ -65,9 +65,9 @@ def started_early(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | Non
 
 
 def _read(parts: Sequence[Stmt], started: Sequence[Started | None]) -> list[_Part] | None:
-    """The parts of an iteration; None where threads hand each other more than operands, which each has itself: they
-    would have to meet while products run."""
-    operands = {x[0].a.buffer.name for x in started if x is not None}
+    """The parts of an iteration; None where threads store to shared memory what is no left operand in their own
+    registers: they would have to meet, and the matrix unit to see it, while products run."""
+    operands = {x[0].a.buffer.name for x in started if x is not None and x[0].is_in_lanes}
     found: list[_Part] = []
     for s, products in zip(parts, started):
         if (isinstance(s, Barrier) and s.scope == "block") or is_hint(s, "publish"):
