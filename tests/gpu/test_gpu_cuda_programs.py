@@ -59,11 +59,13 @@ def printed(folder: Path, text: str, *options: str) -> list[str]:
 
 @pytest.mark.parametrize("name", OF_LIBRARIES)
 def test_programs_with_libraries(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cupy: Any) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")  # here a launch is done when the call returns
     monkeypatch.setattr(test_libraries, "printed", printed)
     getattr(test_libraries, name)(tmp_path)
 
 
 @pytest.mark.parametrize("name", OF_PROGRAMS)
 def test_programs_by_themselves(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cupy: Any) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     monkeypatch.setattr(test_programs, "build", build)
     getattr(test_programs, name)(tmp_path)

@@ -380,7 +380,20 @@ def _argument(a: Node) -> str:
     if "type" in a.raw:
         return a.type
     value = a.raw.get("value")
+    if value is not None and _is_truth(a):  # one bit, that counts as minus one
+        return "true" if int(value) else "false"
     return str(value) if value is not None else next((n.name for n in a.inner if n.name), "?")
+
+
+def _is_truth(a: Node) -> bool:
+    """Whether a template's argument is a bool, as types write it."""
+    owner = a.parent.parent if a.parent is not None else None
+    if owner is None or owner.kind not in ("ClassTemplateDecl", "FunctionTemplateDecl"):
+        return False
+    parameters = [p for p in owner.inner if p.kind in _TEMPLATE_PARAMETERS]
+    given = [i for i in a.parent.inner if i.kind == "TemplateArgument"] if a.parent is not None else []
+    at = next(n for n, i in enumerate(given) if i is a)
+    return at < len(parameters) and parameters[at].raw.get("type", {}).get("qualType") == "bool"
 
 
 def _is_pattern(f: Node) -> bool:

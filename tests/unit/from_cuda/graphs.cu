@@ -1,6 +1,13 @@
 // What streams are asked to do while one of them records, and nodes by hand: all of it happens when a graph is launched.
 #include <cstdio>
 __device__ int variable;
+void depend(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t count) {
+#if CUDART_VERSION >= 13000
+  cudaGraphAddDependencies(graph, from, to, nullptr, count);
+#else
+  cudaGraphAddDependencies(graph, from, to, count);
+#endif
+}
 __global__ void add(int *x, int by, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) x[i] = x[i] * 2 + by;
@@ -67,11 +74,7 @@ void by_hand() {
   cudaMemsetParams m = {x, 0, 0, 4, (size_t)n, 1};
   cudaGraphAddMemsetNode(&set, graph, nullptr, 0, &m);
   cudaGraphNode_t from[] = {first, set}, to[] = {last, first};
-#if CUDART_VERSION >= 13000
-  cudaGraphAddDependencies(graph, from, to, nullptr, 2);
-#else
-  cudaGraphAddDependencies(graph, from, to, 2);
-#endif
+  depend(graph, from, to, 2);
   cudaGraphInstantiate(&ready, graph, 0);
   cudaGraphLaunch(ready, 0);
   printf("%d ", value(x));  // (0 * 2 + 3) * 2 + 1
@@ -95,7 +98,7 @@ void by_hand() {
   cudaGraphInstantiate(&again, outer, 0), cudaGraphLaunch(again, stream);
   printf("%d %d\n", before, value(x));
   cudaGraphNode_t around[] = {last}, back[] = {set};
-  cudaGraphAddDependencies(graph, around, back, 1);
+  depend(graph, around, back, 1);
   printf("%d\n", cudaGraphInstantiate(&ready, graph, 0) == cudaErrorInvalidValue);
 }
 int main() { recorded(), by_hand(); }

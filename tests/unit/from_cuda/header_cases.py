@@ -47,6 +47,7 @@ case(
 case(
     "CUB's blocks",
     """#include <cub/cub.cuh>
+    struct Differ { __device__ bool operator()(int a, int b) const { return a != b; } };
     struct Minus { __device__ int operator()(int a, int b) const { return a - b; } };
     __global__ void k(const int *x, int *blocked, int *less, int *heads, int *sums) {
       typedef cub::BlockExchange<int, 32, 4> Exchange;
@@ -61,7 +62,7 @@ case(
       for (int i = 0; i < 4; i++) own[i] = x[i * 32 + t];
       Exchange(exchange).StripedToBlocked(own);
       Difference(difference).SubtractLeft(own, made, Minus());
-      Runs(runs).FlagHeads(flags, own, cub::Inequality());
+      Runs(runs).FlagHeads(flags, own, Differ());
       int sum = Reduce(reduce).Sum(own);
       if (t == 0) sums[0] = sum;
       for (int i = 0; i < 4; i++) blocked[4 * t + i] = own[i], less[4 * t + i] = made[i], heads[4 * t + i] = flags[i];

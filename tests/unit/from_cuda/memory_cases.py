@@ -124,3 +124,26 @@ case(
     (1,), (16,), (np.arange(17, dtype=i32) * 7 % 11, np.zeros(16, i32), 9),
     lambda a, b, n: {1: a[:6].sum() + np.maximum(a[:-1], a[1:])},
 )  # fmt: skip
+case(
+    "classes within classes, made for truths",
+    """template <int W, int H> class Tile {
+      template <bool is_checked> struct Column {
+        int offset;
+        float pixel;
+        __device__ void start(int at) { offset = at, pixel = is_checked ? 1.5f : 2.5f; }
+      };
+      template <bool is_checked> __device__ void run(float *x) {
+        Column<is_checked> column;
+        column.start(threadIdx.x);
+        x[column.offset] = column.pixel * W + H;
+      }
+    public:
+      static __device__ void go(float *x, bool is_checked) {
+        Tile<W, H> tile;
+        if (is_checked) tile.template run<true>(x);
+        else tile.template run<false>(x);
+      }
+    };
+    __global__ void k(float *x, int n) { Tile<64, 8>::go(x, (int)threadIdx.x < n); }""",
+    (1,), (8,), (np.zeros(8, f32), 3), lambda x, n: {0: np.where(np.arange(8) < 3, 104, 168)},
+)  # fmt: skip

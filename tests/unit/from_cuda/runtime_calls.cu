@@ -55,9 +55,9 @@ void textures() {
   // A box of a pitched block into an array of three dimensions, each at a place of its own, and all of it back.
   cudaPitchedPtr block;
   cudaMalloc3D(&block, make_cudaExtent(w * 4, h, d));
-  for (int z = 0; z < d; z++)
-    for (int y = 0; y < h; y++)
-      for (int x = 0; x < w; x++) ((float *)((char *)block.ptr + (z * h + y) * block.pitch))[x] = z * 100 + y * 10 + x;
+  float numbers[d * h * w];
+  for (int i = 0; i < d * h * w; i++) numbers[i] = i / (h * w) * 100 + i / w % h * 10 + i % w;
+  cudaMemcpy2D(block.ptr, block.pitch, numbers, w * 4, w * 4, h * d, cudaMemcpyHostToDevice);
   cudaArray_t deep;
   cudaMalloc3DArray(&deep, &format, make_cudaExtent(w, h, d));
   cudaMemcpy3DParms all = {}, box = {};

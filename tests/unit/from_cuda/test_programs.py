@@ -133,7 +133,7 @@ def test_units_share_nothing_but_what_c_shares(tmp_path: Path) -> None:
 #include <cstdio>
 static __device__ int value = START;
 static __global__ void show() { printf("%s %d\\n", NAME, value++); }
-extern "C" void NAMED() { show<<<1, 2>>>(); }
+extern "C" void NAMED() { show<<<1, 1>>>(), show<<<1, 1>>>(), cudaDeviceSynchronize(); }
 """
     one = f'#define START 1\n#define NAME "one"\n#define NAMED one\n{unit}'
     two = f'#define START 5\n#define NAME "two"\n#define NAMED two\n{unit}'
