@@ -30,7 +30,7 @@ def call(c: Context, n: Node) -> Value:
         return _Reference(this)
     if function.body is None:
         function = c.unit.definition(function)
-    if function.name in _SAME and len(arguments) == 1 and function.body is None:
+    if function.name in _SAME and function.body is None and _is_of_the_standard_library(function):
         return _Reference(lvalue(c, arguments[0]))
     known = FUNCTIONS.get(function.name)
     if known is not None and function.body is None:
@@ -38,6 +38,13 @@ def call(c: Context, n: Node) -> Value:
     if function.body is None:
         c.refuse(n, f"the function `{function.name}` has no body here")
     return inline(c, n, function, this, arguments)
+
+
+def _is_of_the_standard_library(function: Node) -> bool:
+    above = function.parent
+    while above is not None and above.kind != "NamespaceDecl":
+        above = above.parent
+    return above is not None and above.name == "std"
 
 
 def _is_made_by_compiler(function: Node) -> bool:

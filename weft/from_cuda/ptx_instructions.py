@@ -256,7 +256,8 @@ def _copy(parts: list[str], operands: list[str], scope: Scope) -> str:
         raise Unknown
     to, source = (scope.address(o, "u32") for o in operands[:2])
     size = scope.value(operands[2], "u32")
-    given = scope.value(operands[3], "u32") if len(operands) > 3 and "cache_hint" not in parts[-1] else size
+    has_hint = any("cache_hint" in p for p in parts)
+    given = scope.value(operands[3], "u32") if len(operands) > (4 if has_hint else 3) else size
     return f"weft_ptx_copy({to}, {source}, {size}, {given});"
 
 
