@@ -28,7 +28,7 @@ APART = 1.5
 #: Cycles from a stored sum to the next that is loaded from the same place; nothing is handed on under a mask.
 THROUGH_MEMORY, UNDER_MASK = 6.0, 26.0
 #: Loop control, in instructions, and what entering a loop costs, in cycles; a long loop's end is not foreseen.
-CONTROL, ENTER, UNFORESEEN, FORESEEN_TRIPS = 2.0, 6.0, 12.0, 40
+CONTROL, ENTER, UNFORESEEN, FORESEEN_TRIPS = 2.0, 2.0, 12.0, 40
 #: Instructions that combine the lanes of a sum.
 FOLD = 24.0
 #: Instructions in a loop body beyond which they no longer come from the cache of decoded ones.
