@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 
 from bench.gpu.attention import attention
+from bench.gpu.attention_backward import attention_backward
 from bench.gpu.chains import chains
 from bench.gpu.convolution_kinds import convolution_kinds
 from bench.gpu.convolutions import convolutions
@@ -55,6 +56,7 @@ def main(arguments: list[str]) -> int:
             *narrow(),
             *scans(),
             *attention(),
+            *attention_backward(),
         )
         if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
     ]

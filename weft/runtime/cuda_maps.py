@@ -16,7 +16,7 @@ from weft.target.cuda.program import TensorMap
 #: Bytes of a map, and what its address is a multiple of.
 BYTES, ALIGN = 128, 64
 #: The driver's numbers of elements by their bytes, of rows of 128 bytes with permuted pieces, of fetches of 256 bytes.
-_ELEMENTS, _SWIZZLED_128, _PROMOTED_256 = {1: 0, 2: 1}, 3, 3
+_ELEMENTS, _SWIZZLED_128, _PROMOTED_256 = {1: 0, 2: 1, 4: 2}, 3, 3
 #: An address that is no array's: it is replaced before each launch.
 _ANYWHERE = 1 << 20
 

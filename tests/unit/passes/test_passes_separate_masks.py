@@ -24,6 +24,7 @@ MASKS = {
     "causal": ("b * 8 + s >= t * 8 + i ? P[i] : -1.0", "b >= t + 1"),
     "the other way round": ("b * 8 + s < t * 8 + i ? -1.0 : P[i]", "b >= t + 1"),
     "both ends": ("t * 8 + i >= 3 && t * 8 + i < 30 ? P[i] : -1.0", "t >= 1 && t <= 2"),
+    "of memory, too": ("b * 8 + s >= t * 8 + i ? P[i] - A[0, i] : -1.0", "b >= t + 1"),
     "either end": ("t * 8 + i < 3 || t * 8 + i >= 30 ? -1.0 : P[i]", "t >= 1 && t <= 2"),
 }
 
@@ -61,7 +62,7 @@ def test_a_tile_at_an_edge_asks_once() -> None:
     ],
 )
 def test_others_stay(value: str) -> None:
-    """What no tile decides, what depends on values, what would be loaded, and where either of two tests may fail
+    """What no tile decides, what depends on values, what is merely loaded, and where either of two tests may fail
     (elements that both hold for had been taken as not masked)."""
     kernel = parse_kernel(TEXT.replace("VALUE", value))
     assert print_kernel(separate_masks(kernel)) == print_kernel(kernel)

@@ -85,7 +85,7 @@ struct Barrier {
   void drop() { --expected; settle(); }
 };
 static Barrier block_barrier, some_barrier;
-static std::vector<Barrier> warp_barriers;
+static std::vector<Barrier> warp_barriers, quad_barriers;
 struct Slot { unsigned char bytes[32]; };
 static std::vector<Slot> exchanged;
 
@@ -93,11 +93,14 @@ extern "C" void host_sync_threads() { if (is_concurrent) block_barrier.wait(); }
 extern "C" void host_sync_warp() { if (is_concurrent) warp_barriers[number / 32].wait(); }
 extern "C" void host_lock() {}
 extern "C" void host_unlock() {}
-extern "C" void host_exchange(void* value, int bytes, int distance) {
+// Between all lanes of a warp, or between four that are there.
+extern "C" void host_exchange(void* value, int bytes, int distance, unsigned lanes) {
+  const bool all = __builtin_popcount(lanes) != 4;
+  const auto meet = [=] { if (is_concurrent) (all ? warp_barriers[number / 32] : quad_barriers[number / 4]).wait(); };
   std::memcpy(&exchanged[number], value, bytes);
-  host_sync_warp();
+  meet();
   std::memcpy(value, &exchanged[number ^ distance], bytes);
-  host_sync_warp();
+  meet();
 }
 // What all lanes of the warp bring, in order of the lanes.
 extern "C" void host_gather(const void* value, int bytes, void* all) {
@@ -144,6 +147,7 @@ static void** arguments;
 static void run_thread(unsigned n) {
   kernel(arguments);
   warp_barriers[n / 32].drop();
+  quad_barriers[n / 4].drop();
   block_barrier.drop();
 }
 
@@ -158,6 +162,7 @@ static bool run_block(unsigned threads) {
   block_barrier = {threads};
   some_barrier = {0};
   warp_barriers.clear();
+  quad_barriers.assign((threads + 3) / 4, {4});
   exchanged.assign((threads + 31) / 32 * 32, Slot());
   for (unsigned n = 0; n < threads; n += 32) warp_barriers.push_back({threads - n < 32 ? threads - n : 32});
   return take_turns(threads, run_thread);

@@ -28,7 +28,7 @@ struct uint4 { unsigned x, y, z, w; };
 
 extern "C" void host_sync_threads();
 extern "C" void host_sync_warp();
-extern "C" void host_exchange(void* value, int bytes, int distance);
+extern "C" void host_exchange(void* value, int bytes, int distance, unsigned lanes);
 extern "C" void host_gather(const void* value, int bytes, void* all);
 extern "C" int host_lane();
 extern "C" void host_sync_some(int threads);
@@ -42,8 +42,8 @@ extern "C" void host_unlock();
 inline void __syncthreads() { host_sync_threads(); }
 inline void __syncwarp() { host_sync_warp(); }
 inline void __threadfence_system() {}
-template <class T> T __shfl_xor_sync(unsigned, T value, int distance) {
-  host_exchange(&value, sizeof(T), distance);
+template <class T> T __shfl_xor_sync(unsigned lanes, T value, int distance) {
+  host_exchange(&value, sizeof(T), distance, lanes);
   return value;
 }
 
@@ -194,7 +194,7 @@ inline void host_bulk_copy(void* to, const void* map, unsigned long long* turn, 
       from += i * (d == 0 ? m.itemsize : m.strides[d - 1]);
     }
     const size_t where = (size_t)to + m.itemsize * n;
-    uint16_t value = 0;
+    uint32_t value = 0;
     if (inside) memcpy(&value, from, m.itemsize);
     memcpy((void*)(where ^ (where >> 3 & 0x70)), &value, m.itemsize);
   }

@@ -7,7 +7,7 @@ the product with another 16-bit matrix; and a formula of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from weft.auto.gpu.draft import GpuDraft
@@ -48,6 +48,8 @@ class Chain:
     columns: int
     of_scores: tuple[str, ...]
     row_results: tuple[str, ...] = ()
+    #: What each of those is made of, or one of these.
+    row_sources: tuple[str, ...] = ()
     part: int | None = None
 
     @property
@@ -162,7 +164,7 @@ def _in_parts(draft: GpuDraft, c: Chain, size: int) -> Chain:
     values = _values(draft, draft.stage(sums), weight)
     return replace(c, formula=value, extremum=extremum, weight=weight, totals=tuple(totals), sums=sums, result=result,
                    values=values[0], rows=c.rows + 1, keys=c.keys + 1, columns=c.columns + 1,
-                   row_results=tuple(row_results), part=size)  # fmt: skip
+                   row_results=tuple(row_results), row_sources=(extremum, *totals), part=size)  # fmt: skip
 
 
 def _is_plain(extremum: Stage) -> bool:
@@ -233,12 +235,12 @@ def _read(draft: GpuDraft, scores: str, extremum: str, totals: tuple[str, ...], 
     mine = [d for d, i in enumerate(target) if is_along(values[0], i) and i not in weighed]
     if rows is None or not mine or not all(is_along(x, deep.name) for x in (queries[0], keyed[0])):
         raise ScheduleError(f"elements of what `{scores}` and `{sums}` multiply do not lie side by side along the sums")
-    _check_users(draft, (scores, extremum, *totals, sums))
+    row_results = _check_users(draft, (scores, extremum, *totals, sums))
     if len({x.buffer.dtype for x in (*queries, *keyed, *values)}) > 1:
         raise ScheduleError(f"types of what `{scores}` and `{sums}` multiply differ")
     (result,) = (s.name for s in draft.stages.consumers(second) if s.op == "=")
     return Chain(scores, "", extremum, "", totals, sums, result, queries[0], keyed[0], values[0], rows, keys, mine[0],
-                 tuple(own))  # fmt: skip
+                 tuple(own), tuple(row_results), tuple(row_results.values()))  # fmt: skip
 
 
 def _keys(draft: GpuDraft, scores: str, name: str) -> int | None:
@@ -254,13 +256,25 @@ def _values(draft: GpuDraft, s: Stage, scores: str) -> list[Load]:
     return [x for x in narrow_loads(s) if any(free_vars(i).keys() - {*weighed} for i in x.indices)]
 
 
-def _check_users(draft: GpuDraft, inside: tuple[str, ...]) -> None:
-    """One formula is made of the sums, and of nothing else of the chain anything."""
-    *others, sums = inside
+def _check_users(draft: GpuDraft, inside: tuple[str, ...]) -> dict[str, str]:
+    """One formula is made of the sums, and of nothing else of the chain anything but results of each row, such as the
+    logarithm of a total: these, each with one stage that it is made of."""
+    scores, *per_row, sums = inside
     readers = [s.name for s in draft.stages.consumers(draft.stage(sums)) if s.op == "="]
-    users = {r.name for n in others for r in draft.stages.consumers(draft.stage(n))}
-    if len(readers) != 1 or users - {*inside, *readers} or any(draft.stages.is_output(draft.stage(n)) for n in inside):
+    users = {r.name: n for n in (scores, *reversed(per_row)) for r in draft.stages.consumers(draft.stage(n))}
+    others = {name: n for name, n in users.items() if name not in (*inside, *readers)}
+    of_rows = all(n != scores and _is_of_rows(draft, draft.stage(name), per_row) for name, n in others.items())
+    if len(readers) != 1 or not of_rows or any(draft.stages.is_output(draft.stage(n)) for n in inside):
         raise ScheduleError(f"what is made of `{sums}` is not one formula, or others need what it is made from")
+    return others
+
+
+def _is_of_rows(draft: GpuDraft, s: Stage, per_row: Sequence[str]) -> bool:
+    """Whether ``s`` is a result that is a formula of what is known of each row."""
+    made = {draft.stage(n).write.buffer.name: n for n in per_row}
+    own = iterators(draft, s.name, s.name)
+    read = [made[a.buffer.name] for a in s.distinct_reads if a.buffer.name in made]
+    return s.op == "=" and draft.stages.is_output(s) and all(iterators(draft, s.name, n) == own for n in read)
 
 
 def narrow_loads(s: Stage) -> list[Load]:

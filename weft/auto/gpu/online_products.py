@@ -96,6 +96,8 @@ class OnePass(TilePass):
     def join(self) -> None:
         """The loops of all blocks over batches and tiles as one, and in it one pass over the keys."""
         c, s = self.c, self.s
+        if c.row_results and c.part is None:
+            self.gather((*c.formulas, *c.blocks, *c.row_results, c.result))
         heads = {name: self.tile(name) for name in (*c.formulas, *c.blocks, *c.row_results, c.result)}
         outer = heads[c.scores][:-1]
         for name in (*c.formulas[1:], *c.blocks, *c.row_results, c.result):
@@ -118,7 +120,7 @@ class OnePass(TilePass):
     def tile(self, name: str) -> tuple[str, ...]:
         """Loops over batches, tiles of rows and, for what goes through keys, tiles of these, before all others."""
         c, s, draft = self.c, self.s, self.draft
-        of_rows = dict(zip(c.row_results, (c.extremum, *c.totals)))
+        of_rows = dict(zip(c.row_results, c.row_sources))
         read = of_rows.get(name, c.sums if name == c.result else c.weight)
         read = c.scores if name == c.scores else c.formula if name in (c.formula, *c.per_row[:1], c.weight) else read
         loops = loops_of(draft, name, read)

@@ -18,21 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from weft.auto.gpu.contraction_digits import BLOCK, GROUP_ROWS, split_names
 from weft.auto.gpu.contraction_operands import cooperate
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.online_chain import INSTRUCTIONS, iterators, loads_of, loops_of
+from weft.auto.gpu.online_chain import INSTRUCTIONS, iterators, loads_of, loops_of, uses
 from weft.auto.gpu.online_plan import width_of
 from weft.auto.gpu.score_groups import Group, find_groups, make_groups
 from weft.auto.gpu.tile_pass import TilePass, layout_words
+from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Load, Var
-from weft.ir.visit import free_vars
+from weft.ir.visit import free_vars, loads
 from weft.schedules.find import find_buffer, find_loop
 from weft.schedules.layouts import LETTERS
 from weft.target.cuda.rates import RESERVED_SHARED
+from weft.target.cuda.read_boxes import FETCHED, why_not_fetched
+from weft.target.cuda.swizzle import ROW
 
 #: Rows of a block, columns of scores in a tile, and tiles of these under way, the most first.
 ROWS, KEYS, STAGES = 2 * GROUP_ROWS, (128, 64), (4, 3, 2)
@@ -60,18 +62,20 @@ def words_of(group: Group, keys: int) -> int:
 
 
 def choose_plan(draft: GpuDraft, group: Group) -> ScorePlan | str:
-    """As many columns and tiles of them as there are registers and shared memory for; else why there are none."""
+    """As many columns as there are registers for and shared memory for three tiles of them, so that products of the
+    next are started before those of one end, or for two; else why there are none."""
     lefts, rights = ({x.buffer: width_of(x.buffer) for x in found} for found in _matrices(group))
     if max((*lefts.values(), *rights.values())) > 4 * BLOCK:
         return "rows of more than 256 elements leave no registers for scores"
     fit = [keys for keys in KEYS if words_of(group, keys) <= MOST_WORDS]
     if not fit:
         return "scores and sums do not fit registers"
-    for keys in fit:
-        for stages in STAGES:
-            size = 2 * (ROWS * sum(lefts.values()) + stages * keys * sum(rights.values())) + 2048
-            if size + RESERVED_SHARED <= draft.machine.shared_per_block:
-                return ScorePlan(ROWS, keys, stages)
+    plans = [ScorePlan(ROWS, keys, stages) for keys in fit for stages in STAGES[:-1]]
+    plans += [ScorePlan(ROWS, keys, STAGES[-1]) for keys in fit]
+    for plan in plans:
+        size = 2 * (ROWS * sum(lefts.values()) + plan.stages * plan.keys * sum(rights.values())) + 2048
+        if size + RESERVED_SHARED <= draft.machine.shared_per_block:
+            return plan
     return "two tiles do not fit shared memory"
 
 
@@ -100,11 +104,24 @@ class ScorePass(TilePass):
         self.tiled = {x.name: [iterators(draft, x.name, x.name)[d] for d in (group.rows, group.keys)]
                       for x in group.scores} | {x.name: ["", draft.stage(x.name).reductions[0].name]
                       for x in group.sums}  # fmt: skip
+        self.vectors = self._vectors(group.keys, group.rows)
+        self.row_vectors = self._vectors(group.rows, group.keys) if self.is_uneven else {}
         self.widths = {x.name: draft.stage(x.name).by_name[iterators(draft, x.name, x.name)[x.column]].count
                        for x in group.sums}  # fmt: skip
 
+    def _vectors(self, along: int, other: int) -> dict[Buffer, list[str]]:
+        """What formulas read that goes along one dimension of scores and not the other, and which formulas do."""
+        found: dict[Buffer, list[str]] = {}
+        for name in self.g.formulas:
+            own = iterators(self.draft, name, name)
+            for x in dict.fromkeys(loads(self.draft.stage(name).block.body)):
+                is_along = bool(x.indices) and x.indices[-1] == Var(own[along])
+                if is_along and not uses(x, own[other]) and why_not_fetched(x.buffer, FETCHED[-1:]) is None:
+                    found.setdefault(x.buffer, []).append(name)
+        return found
+
     def make(self) -> None:
-        self.gather()
+        self.gather(self.g.blocks)
         self.join()
         self.place()
         self.spread()
@@ -112,29 +129,6 @@ class ScorePass(TilePass):
         self.draft.scheduled |= {str(b) for b in self.s.blocks() if self.draft.stage(str(b)).is_inside}
 
     # One nest of all
-
-    def gather(self) -> None:
-        """The nests of all blocks one after another: others that stand in between go before, or after them."""
-        wanted = self.g.blocks
-        for name in self._between(wanted):
-            self.draft.attempt(self._move_up, name, wanted[0])
-        for before, name in pairwise(wanted):
-            order = self._order()
-            for other in reversed(order[order.index(before) + 1 : order.index(name)]):
-                self.s.swap(other, name)
-
-    def _order(self) -> list[str]:
-        return [x.name for x in self.draft.stages]
-
-    def _between(self, wanted: Sequence[str]) -> list[str]:
-        order = self._order()
-        places = [order.index(name) for name in wanted]
-        return [name for name in order[min(places) : max(places)] if name not in wanted]
-
-    def _move_up(self, name: str, before: str) -> None:
-        order = self._order()
-        for other in reversed(order[order.index(before) : order.index(name)]):
-            self.s.swap(other, name)
 
     def join(self) -> None:
         """The loops of all blocks over batches and tiles as one, and in it one over the columns of scores."""
@@ -193,6 +187,10 @@ class ScorePass(TilePass):
             s.decompose_reduction(score.name, at=self._inner(score.name)[0])
         self.held = [self._stage(x, self.outer[-1], is_left=True) for x in self.lefts]
         self.tiles = [self._stage(x, self.key, is_left=False) for x in self.rights]
+        for buffer, readers in self.vectors.items():
+            self.draft.attempt(self._stage_vector, buffer, readers, self.key, ROW // buffer.dtype.itemsize)
+        for buffer, readers in self.row_vectors.items():  # beyond an edge there is nothing to read
+            self.draft.attempt(self._stage_vector, buffer, readers, self.outer[-1], self.plan.rows)
         # What is cut into blocks runs beyond its end as a whole.
         self.pieces = {x.name: split_names(s, self._inner(x.name)[-1], BLOCK)[0] for x in g.scores}
         self.cut = {name: split_names(s, self._inner(name, in_keys=name == x.name)[1], BLOCK)
@@ -249,6 +247,13 @@ class ScorePass(TilePass):
         order = " ".join([*others, f"{along}/{BLOCK}", *words, f"{along}%{BLOCK}"])
         load, storage = self.s.pack(buffer.name, order, at=at, scope="shared", pad=True, readers=readers)
         return str(load), str(storage)
+
+    def _stage_vector(self, buffer: Buffer, readers: list[str], at: str, row: int) -> None:
+        """What formulas read of a vector in a tile, in rows of shared memory: fetched with it along its columns."""
+        *others, along = list(LETTERS[: buffer.rank])
+        order = " ".join([*others, f"{along}/{row}", f"{along}%{row}"])
+        load, storage = self.s.pack(buffer.name, order, at=at, scope="shared", pad=True, readers=readers)
+        (self.tiles if at == self.key else self.held).append((str(load), str(storage)))
 
     def _run_beyond(self) -> None:
         """Tiles that are not full are computed as if they were."""

@@ -6,6 +6,9 @@ has two rows in part, as instructions of warp groups spread them; the rest of a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, split_names
 from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
 from weft.auto.gpu.draft import GpuDraft
@@ -36,6 +39,28 @@ class TilePass:
     def _inner(self, name: str, *, in_keys: bool = True) -> list[str]:
         """The loops of a block in a tile of rows, or in one of keys."""
         return [str(x) for x in self.s.loops(name)][len(self.outer) + in_keys :]
+
+    def gather(self, wanted: Sequence[str]) -> None:
+        """The nests of ``wanted`` blocks one after another: others that stand in between go before, or after them."""
+        for name in self._between(wanted):
+            self.draft.attempt(self._move_up, name, wanted[0])
+        for before, name in pairwise(wanted):
+            order = self._order()
+            for other in reversed(order[order.index(before) + 1 : order.index(name)]):
+                self.s.swap(other, name)
+
+    def _order(self) -> list[str]:
+        return [x.name for x in self.draft.stages]
+
+    def _between(self, wanted: Sequence[str]) -> list[str]:
+        order = self._order()
+        places = [order.index(name) for name in wanted]
+        return [name for name in order[min(places) : max(places)] if name not in wanted]
+
+    def _move_up(self, name: str, before: str) -> None:
+        order = self._order()
+        for other in reversed(order[order.index(before) : order.index(name)]):
+            self.s.swap(other, name)
 
     # Threads
 

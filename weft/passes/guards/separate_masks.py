@@ -55,7 +55,7 @@ def _visit(s: Stmt, place: _Place) -> Stmt:
 
 
 def _separated(nest: For, place: _Place) -> Stmt:
-    if place.loop is None or not place.threads or not _is_in_registers(nest) or count_nodes(nest) > LONGEST:
+    if place.loop is None or not place.threads or not _is_of_registers(nest) or count_nodes(nest) > LONGEST:
         return nest
     loops = [n for n in walk(nest) if isinstance(n, For)]
     own = {x.var.name: loop_range(x, {}) if constant_extent(x) else None for x in loops}
@@ -88,12 +88,15 @@ def _choice(n: Node) -> tuple[Node, Expr] | None:
     return n.otherwise, denied(n.condition)
 
 
-def _is_in_registers(nest: For) -> bool:
-    """Whether all it reads is of the thread's own, and what it writes no memory of the device."""
+def _is_of_registers(nest: For) -> bool:
+    """Whether all that it reads is the thread's own, or what it writes is and some that it reads: no mere copies. It
+    writes no memory of the device."""
     nodes = list(walk(nest))
-    own = all(n.buffer.scope in ("local", "register") for n in nodes if isinstance(n, Load))
-    own &= all(n.buffer.scope != "global" for n in nodes if isinstance(n, Store))
-    return own and not any(isinstance(n, (Barrier, Evaluate, Tensorized)) for n in nodes)
+    read = {n.buffer.scope for n in nodes if isinstance(n, Load)}
+    written = {n.buffer.scope for n in nodes if isinstance(n, Store)}
+    own = {"local", "register"}
+    plain = not any(isinstance(n, (Barrier, Evaluate, Tensorized)) for n in nodes)
+    return plain and "global" not in written and (read <= own or (written <= own and bool(read & own)))
 
 
 def _for_all(test: Expr, inner: Mapping[str, Interval | None], changing: frozenset[str]) -> Expr | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
-from weft.ir.expr import Binary, Call, Const, Expr
+from weft.ir.expr import Binary, Call, Const, Expr, Var
 from weft.target.c_text.c_types import value_type
 from weft.target.c_text.context import LEVEL as LEVEL
 from weft.target.c_text.context import Code as Code
@@ -117,6 +117,11 @@ class Function(TextFunction):
     copies_if: str = ""
     #: Buffers that one statement alone stores to.
     stored_once: frozenset[str] = frozenset()
+    #: The thread variable of four lanes side by side, variables that differ between them, and whether perhaps not all
+    #: of them come to what is being written.
+    lane: Var | None = None
+    varying: frozenset[str] = frozenset()
+    divergent: bool = False
     #: What the copy engine does for the launch.
     engine: Engine | None = None
 

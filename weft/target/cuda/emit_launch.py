@@ -24,6 +24,7 @@ from weft.target.c_text.names import Names
 from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
 from weft.target.cuda.emit_mma import find_fragments
+from weft.target.cuda.emit_quads import find_lane, find_varying
 from weft.target.cuda.emit_reduce import reductions_shuffle
 from weft.target.cuda.emit_roles import emit_roles, find_engine, number_of_warps, wider_shape
 from weft.target.cuda.emit_stmt import EMITTERS
@@ -108,6 +109,8 @@ def emit_launch(
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
     f.stored_once = _stored_once(grid.body)
     f.operands = operands
+    f.lane = find_lane(grid)
+    f.varying = find_varying(grid, f.lane)
     f.rings, f.fragments = find_rings(grid.body), find_fragments(grid.body)
     swizzled = find_swizzled(grid.body)
     for buffer in (*grid.shared, *(p for p in params if isinstance(p, Buffer))):

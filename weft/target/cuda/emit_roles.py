@@ -181,21 +181,24 @@ def _consumer(s: Stmt, loop: For) -> Stmt:
 
 
 def _met(body: Stmt, loop: For) -> Stmt:
-    """``body``, whose threads meet once before ``loop`` and what it begins with, where those use what they filled."""
+    """``body``, whose threads meet once before what uses what they filled, where ``loop`` does."""
     filled = _handed_on(replace_in(body, loop, _NOTHING))
-    if not filled & (mentions(loop.body).addressed | mentions(loop.body).loaded):
+    if not filled & _used(loop.body):
         return body
 
     def visit(s: Stmt) -> Stmt:
-        if not filled & mentions(s).addressed:
+        if not filled & _used(s):
             return s
         if isinstance(s, Seq):
-            first = next(n for n, part in enumerate(s.body) if filled & mentions(part).addressed)
+            first = next(n for n, part in enumerate(s.body) if filled & _used(part))
             return sequence([*s.body[:first], visit(s.body[first]), *s.body[first + 1 :]])
-        inside = s is not loop and not isinstance(s, Evaluate) and stores(s)
-        return map_statements(s, visit) if inside else sequence([hint("publish"), Barrier(), s])
+        return map_statements(s, visit) if filled & mentions(s).stored else sequence([hint("publish"), Barrier(), s])
 
     return visit(body)
+
+
+def _used(s: Stmt) -> frozenset[str]:
+    return mentions(s).addressed | mentions(s).loaded
 
 
 def _handed_on(s: Stmt) -> frozenset[str]:

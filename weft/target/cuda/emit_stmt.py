@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from weft.ir.expr import AddressOf, Load, Var
 from weft.ir.hardware import BULK_COPY, HARDWARE
 from weft.ir.interval import bounds
 from weft.ir.intrinsics import HINTS
-from weft.ir.stmt import Alloc, Assert, Atomic, Barrier, Evaluate, For, If, Return, Store, Tensorized, While
+from weft.ir.stmt import Alloc, Assert, Atomic, Barrier, Evaluate, For, If, Return, Stmt, Store, Tensorized, While
 from weft.ir.visit import walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.analysis.thread_reductions import is_reduction
@@ -23,6 +24,7 @@ from weft.target.cuda.async_copies import SIZES, emit_commit, emit_copies, emit_
 from weft.target.cuda.emit_atomic import emit_atomic
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory
 from weft.target.cuda.emit_hardware import emit_hardware, emit_hardware_call
+from weft.target.cuda.emit_quads import diverges, emit_quads
 from weft.target.cuda.emit_reduce import emit_reduction
 from weft.target.cuda.emit_roles import emit_await, emit_block_barrier, emit_bulk_copy, emit_claim, emit_release
 from weft.target.cuda.emit_vector import emit_vector, is_whole_copy
@@ -35,9 +37,18 @@ UNROLL_PRIVATE, MOST_REGISTERS = 128, 256
 
 
 def _for(f: Function, s: For) -> None:
-    if s.kind == "vector" and emit_vector(f, s):
+    if (s.kind == "vector" and emit_vector(f, s)) or emit_quads(f, s):
         return
-    emit_loop(f, s)
+    with _met(f, s):
+        emit_loop(f, s)
+
+
+@contextmanager
+def _met(f: Function, s: Stmt) -> Iterator[None]:
+    """Where ``s`` may keep some of four lanes from what is inside it, that is known there."""
+    before, f.divergent = f.divergent, f.divergent or diverges(f, s)
+    yield
+    f.divergent = before
 
 
 def emit_loop(f: Function, s: For) -> None:
@@ -82,7 +93,8 @@ def _may_be_registers(f: Function, buffer: Buffer) -> bool:
 
 def _while(f: Function, s: While) -> None:
     f.serial_depth += 1
-    emit_while(f, s)
+    with _met(f, s):
+        emit_while(f, s)
     f.serial_depth -= 1
 
 
@@ -92,7 +104,8 @@ def _if(f: Function, s: If) -> None:
         emit_stmt(f, s.then)
         f.copies_if = ""
         return
-    emit_if(f, s)
+    with _met(f, s):
+        emit_if(f, s)
 
 
 def _store(f: Function, s: Store) -> None:

@@ -30,7 +30,7 @@ SLACK = 0.08
 #: Registers are given to warps in steps of so many a thread.
 REGISTER_STEP = 8
 #: Threads of a warp group. Registers of a thread that only gives orders to the copy engine, next to two groups of
-#: others and to more, and the most of those.
+#: others and to more, or to such as keep more than they have, and the most of those.
 GROUP = 4 * WARP
 PRODUCER, LEAST, MOST = 40, 24, 240
 #: Registers of a thread besides its sums that an instruction of warp groups takes.
@@ -81,7 +81,7 @@ def choose_roles(words: int, consumers: int, machine: GpuMachine, largest: int |
         return Roles(WARP, consumers)
     if each < (words if largest is None else largest) + OPERANDS:
         return None  # an instruction has no more than the kernel starts with
-    own = PRODUCER if consumers <= 2 * GROUP else LEAST
+    own = PRODUCER if consumers <= 2 * GROUP and words <= MOST else LEAST
     # No more than a block starts with: who asks for others waits for ever.
     rest = (each * threads - GROUP * own) // consumers // REGISTER_STEP * REGISTER_STEP
     return Roles(GROUP, consumers, (own, min(MOST, rest)))

@@ -1,7 +1,7 @@
-"""Two products in a loop whose rings the copy engine fills, where the second uses what is made of the first's sums.
+"""Products in a loop whose rings the copy engine fills, of which the last uses what is made of the others' sums.
 
-While the second product of an iteration runs, what is done with the first's sums in the next one is done, so the first
-product of that one is started before::
+While the last product of an iteration (the second, where there are two) runs, what is done with the first's sums in the
+next one is done, so the first products of that one are started before::
 
     first product of iteration 0; wait for it; what is done with its sums, and with those of the second product
     for each iteration n but the last:
@@ -17,7 +17,7 @@ No product is under way from one iteration to the next: the assembler would wait
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import Const, Expr, const, idx
@@ -54,21 +54,31 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
     if not parts or not is_hint(parts[-1], "turn_release") or not isinstance(parts[-1], Evaluate):
         return None
     products = {n: found for n, part in enumerate(parts[:-1]) if (found := start(part)) is not None}
-    if len(products) != 2 or max(products) != len(parts) - 2 or _turns(parts) < LEAST_TURNS:
+    if len(products) < 2 or max(products) != len(parts) - 2 or _turns(parts) < LEAST_TURNS:
         return None
-    (one, (first, start_first)), (_, (second, start_second)) = sorted(products.items())
+    *firsts, (_, (second, start_second)) = sorted(products.items())
     made_here = frozenset[str]().union(*(mentions(n).stored for n in parts if not bulk_copies(n)))
-    cut = _cut(parts[:-2], one, first.sums.buffer.name, second)
-    if cut is None or second.a.buffer.name not in made_here:
+    sums = {first.sums.buffer.name: n for n, (first, _) in firsts}
+    cut = _cut(parts[:-2], sums, second)
+    if (
+        cut is None
+        or second.a.buffer.name not in made_here
+        or any(x.a.buffer.name in made_here for _, (x, _) in firsts)
+    ):
         return None
     number, *rings = parts[-1].call.args
-    starts = [*cut.first, hint("hold", first.sums), start_first]
-    begin = [*cut.fills, *(from_nothing(start_first) if all(map(is_zeros, cut.first)) else starts)]
-    kept = [a for a in allocs if a.buffer != first.sums.buffer]
+    begin = list(cut.fills)
+    for _, (first, start_first) in firsts:
+        own = [n for n in cut.first if first.sums.buffer.name in mentions(n).stored]
+        starts = [*own, hint("hold", first.sums), start_first]
+        begin += from_nothing(start_first) if all(map(is_zeros, own)) else starts
+    kept = [a for a in allocs if a.buffer.name not in sums]
     start_all = (begin, [hint("hold", second.sums), start_second])
-    return Alloc(
-        first.sums.buffer, _turned(s, kept, cut, start_all, (first, second), hint("turn_release", number, *rings))
-    )
+    ahead = [first for _, (first, _) in firsts]
+    made = _turned(s, kept, cut, start_all, (ahead, second), hint("turn_release", number, *rings))
+    for first in ahead:
+        made = Alloc(first.sums.buffer, made)
+    return made
 
 
 def _turned(
@@ -76,11 +86,12 @@ def _turned(
     allocs: Sequence[Alloc],
     cut: _Parts,
     starts: tuple[Sequence[Stmt], Sequence[Stmt]],
-    products: tuple[GroupProducts, GroupProducts],
+    products: tuple[Sequence[GroupProducts], GroupProducts],
     release: Stmt,
 ) -> Stmt:
-    """The iterations one after another, each with the first product of the next."""
-    (begin, multiplied), (first, second) = starts, products
+    """The iterations one after another, each with the first products of the next."""
+    (begin, multiplied), (firsts, second) = starts, products
+    holds = [hint("hold", first.sums) for first in firsts]
 
     def within(*body: Stmt) -> Stmt:
         """What is made anew in each iteration need not be kept from one to the next."""
@@ -93,11 +104,11 @@ def _turned(
         return [simplify(substitute(part, {s.var: n})) for part in body]
 
     last, following = simplify(s.hi - 1), s.var + 1
-    body = [*at(following, *begin), *multiplied, hint("products_wait", idx(1)), hint("hold", first.sums),
+    body = [*at(following, *begin), *multiplied, hint("products_wait", idx(1)), *holds,
             *at(following, *cut.between, *cut.releases), *_settled(second, 0), release,
             *at(following, *cut.after)]  # fmt: skip
     return sequence([
-        *at(s.lo, within(*begin, *_settled(first, 0), *cut.between, *cut.releases, *cut.after)),
+        *at(s.lo, within(*begin, hint("products_wait", idx(0)), *holds, *cut.between, *cut.releases, *cut.after)),
         replace(s, hi=last, body=within(*body)), *at(last, *multiplied, *_settled(second, 0), release),
     ])  # fmt: skip
 
@@ -140,19 +151,19 @@ def _turns(parts: Sequence[Stmt]) -> int:
     return min((int(b.shape[0].value) for b in rings if isinstance(b.shape[0], Const)), default=0)
 
 
-def _cut(parts: Sequence[Stmt], one: int, sums: str, second: GroupProducts) -> _Parts | None:
-    """The parts of an iteration but for the second product, ``one`` the place of the first."""
+def _cut(parts: Sequence[Stmt], sums: Mapping[str, int], second: GroupProducts) -> _Parts | None:
+    """The parts of an iteration but for the second product; ``sums`` tells the places of the first ones."""
     of_second = {second.sums.buffer.name, second.a.buffer.name}
     found = _Parts([], [], [], [], [])
     for n, part in enumerate(parts):
         held = mentions(part)
-        if n == one:
+        if n in sums.values():
             continue
         if bulk_copies(part) or is_hint(part, "turn_claim", "turn_await"):
             found.fills.append(part)
         elif isinstance(part, If) and all(is_hint(inner, "turn_release") for inner in flat(part.then)):
             found.releases.append(part)
-        elif held.stored == {sums} and not held.loaded - {sums} and n < one:
+        elif len(held.stored) == 1 and not held.loaded - held.stored and n < max(sums.get(x, -1) for x in held.stored):
             found.first.append(part)
         elif found.after or held.stored & of_second:
             found.after.append(part)
@@ -160,7 +171,7 @@ def _cut(parts: Sequence[Stmt], one: int, sums: str, second: GroupProducts) -> _
             found.between.append(part)
     touched = [_touched(mentions(n)) for n in found.after]
     waits = [n for n in found.after if isinstance(n, Barrier) and n.scope == "block"]
-    return None if waits or any(sums in names for names in touched) else found
+    return None if waits or any(not names.isdisjoint(sums) for names in touched) else found
 
 
 def _touched(held: Mentions) -> frozenset[str]:

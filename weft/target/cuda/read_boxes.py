@@ -31,6 +31,8 @@ from weft.target.cuda.swizzle import has_rows
 ALIGN, MOST_DIMENSIONS, MOST_ELEMENTS = 16, 5, 256
 #: The largest step from one element to the next.
 MOST_STEP = 8
+#: Bytes of elements that warp groups multiply, and of those that the engine fetches.
+MULTIPLIED, FETCHED = (1, 2), (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def read_box(nest: Stmt, around: Ranges | None = None) -> Box | None:
     if not isinstance(nest, Store) or not loops or nest.buffer.scope != "shared" or not has_rows(nest.buffer):
         return None
     load = _source(nest, around)
-    if load is None or why_not_fetched(load.buffer) is not None:
+    if load is None or why_not_fetched(load.buffer, FETCHED) is not None:
         return None
     taken = _dimensions(loops, nest, load)
     if taken is None:
@@ -82,9 +84,9 @@ def read_box(nest: Stmt, around: Ranges | None = None) -> Box | None:
     )
 
 
-def why_not_fetched(buffer: Buffer) -> str | None:
+def why_not_fetched(buffer: Buffer, itemsizes: tuple[int, ...] = MULTIPLIED) -> str | None:
     """Why the engine cannot fetch boxes of ``buffer``; None where it can, if its address is a multiple of 16 bytes."""
-    if not _may_be_fetched(buffer):
+    if not _may_be_fetched(buffer, itemsizes):
         return f"`{buffer.name}` is no array of 8-bit or 16-bit elements with up to {MOST_DIMENSIONS} dimensions"
     numbers = [e.value for e in (*buffer.shape, *buffer.element_strides()) if isinstance(e, Const)]
     if len(numbers) < 2 * buffer.rank:
@@ -96,8 +98,9 @@ def why_not_fetched(buffer: Buffer) -> str | None:
     return None
 
 
-def _may_be_fetched(buffer: Buffer) -> bool:
-    return buffer.scope == "global" and buffer.dtype.itemsize in (1, 2) and 0 < len(_long(buffer)) <= MOST_DIMENSIONS
+def _may_be_fetched(buffer: Buffer, itemsizes: tuple[int, ...] = MULTIPLIED) -> bool:
+    is_short = 0 < len(_long(buffer)) <= MOST_DIMENSIONS
+    return buffer.scope == "global" and buffer.dtype.itemsize in itemsizes and is_short
 
 
 def _long(buffer: Buffer) -> list[int]:

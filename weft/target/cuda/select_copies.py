@@ -6,8 +6,8 @@
     }                                                  }
 
 The engine copies boxes on its own (`read_boxes`); who waits for what comes later (`persist_blocks`, `emit_roles`). All
-rings of the loop have to be such boxes: otherwise threads copy, as written. What is multiplied in all iterations is
-fetched by the engine before the loop, if it can be.
+rings of the loop have to be such boxes, those that threads read themselves too: otherwise threads copy, as written.
+What is multiplied in all iterations is fetched by the engine before the loop, if it can be.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.ir.visit import free_vars, fresh_name, loads, map_statements, mentions
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.target.cuda.intrinsics import WGMMA
 from weft.target.cuda.read_boxes import ALIGN, read_box
-from weft.target.cuda.swizzle import find_swizzled
+from weft.target.cuda.swizzle import find_swizzled, has_rows
 
 
 def select_copies(
@@ -118,9 +118,11 @@ def _filled(loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[s
     rings = frozenset(loop.ahead.rings)
     fills, rest = split_ahead(loop.body, rings)
     products = [n for n in walk(rest) if isinstance(n, Tensorized) and n.intrinsic in known]
-    multiplied = sum(n.buffer.name in rings for p in products for n in loads(p))
-    used = sum(n.buffer.name in rings for n in loads(rest))
-    if not rings <= find_swizzled(rest, known) or multiplied != used or not _has_turns(loop, rings):
+    matrices = rings & find_swizzled(rest, known)
+    multiplied = sum(n.buffer.name in matrices for p in products for n in loads(p))
+    used = sum(n.buffer.name in matrices for n in loads(rest))
+    others = {n.buffer for n in stores(fills) if n.buffer.name not in matrices}  # threads read these
+    if not matrices or multiplied != used or not all(map(has_rows, others)) or not _has_turns(loop, rings):
         return None
     copies, around = [], {loop.var.name: loop_range(loop, {})}
     for fill in flat(fills):
