@@ -21,6 +21,7 @@ from weft.ir.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, co
 from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
 from weft.poly.gaps import Gaps
 from weft.poly.leaves import Access, Leaf
+from weft.poly.places import place_of
 from weft.poly.products import Products
 from weft.poly.verdict import Witness
 
@@ -139,6 +140,8 @@ class Meeting:
         """Iterations that meet and satisfy ``order`` (each >= 0), with equal values of the loops ``equal``."""
         if self.never or self._is_impossible(order, equal) or self.is_excluded(order, equal):
             return None
+        if self.gaps_in_memory is not None and self.gaps_in_memory.exclude(order, equal):
+            return None
         more, inequalities, clauses = self._constraints()
         equations = [*self.equations, *map(difference, equal), *more]
         inequalities = [*order, *inequalities]
@@ -198,6 +201,19 @@ class Meeting:
     def gaps(self) -> Gaps:
         """How far the two iterations may be apart, as far as ranges of loops tell."""
         return Gaps(self.equations, self.first.ranges, self.second.ranges, {n: primed(n) for n in self.marked})
+
+    @cached_property
+    def gaps_in_memory(self) -> Gaps | None:
+        """The same by places in memory, where subscripts are quotients and remainders: what they take apart of a fused
+        loop is often together there. None where it is not."""
+        if not (self.left.domain.made or self.right.domain.made):
+            return None
+        here, there = (place_of(leaf, access) for leaf, access in ((self.first, self.a), (self.second, self.b)))
+        if here is None or there is None:
+            return None
+        there = {primed(n) if n in self.marked else n: c for n, c in there.items()}
+        first, second = loop_ranges(self.first), loop_ranges(self.second)
+        return Gaps([combine(here, there, -1)], first, second, {n: primed(n) for n in self.marked})
 
     def _solve_bounds(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
         inequalities = list(order)

@@ -89,6 +89,8 @@ class Leaf:
     domain_cache: object | None = field(default=None, repr=False)
     #: Accesses in linear form, by identity, and expressions that were resolved.
     touch_cache: dict[int, tuple[Access, object]] = field(default_factory=dict, repr=False)
+    #: Where in memory each access goes, by its identity.
+    place_cache: dict[int, tuple[Access, dict[str, int] | None]] = field(default_factory=dict, repr=False)
     resolved: dict[Expr, Expr] = field(default_factory=dict, repr=False)
 
     @property

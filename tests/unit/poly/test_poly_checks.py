@@ -14,6 +14,7 @@ from weft.poly.check_parallel import check_parallel
 from weft.poly.check_reorder import check_reorder as check_order
 from weft.poly.conflicts import Meeting, Surroundings, after
 from weft.poly.leaves import leaves, loop_named
+from weft.poly.places import place_of
 from weft.poly.verdict import OK, Verdict, Witness
 from weft.schedules.fission import check_fission
 
@@ -309,3 +310,17 @@ def test_accesses_made_for_a_question_are_not_taken_for_earlier_ones() -> None:
     for distance in range(20):  # each is gone before the next is made, which may lie where it lay
         moved = replace(write, indices=(write.indices[0] + idx(distance),))
         assert Meeting(leaf, write, leaf, moved, Surroundings()).right.indices[0].get("", 0) == distance
+
+
+def test_places_put_together_what_fused_loops_take_apart() -> None:
+    """Loops that were fused and cut again: 12 steps of each ``f``, none of which is another's."""
+    fused = kernel("for f in 0:20 { for t in 0:12 { H[f // 10, (12*f + t) // 40 % 3, (12*f + t) // 8 % 5, "
+                   "(12*f + t) % 8] = 1.0 } }", "out H: float32[2, 3, 5, 8]")  # fmt: skip
+    (leaf,) = leaves(fused)
+    assert place_of(leaf, leaf.accesses[0]) == {"": 0, "f": 12, "t": 1}
+    assert check_parallel(fused, "f").ok
+    overlapping = kernel("for f in 0:20 { for t in 0:13 { H[f // 10, (12*f + t) // 40 % 3, (12*f + t) // 8 % 5, "
+                         "(12*f + t) % 8] = 1.0 } }", "out H: float32[2, 3, 5, 8]")  # fmt: skip
+    (leaf,) = leaves(overlapping)
+    assert place_of(leaf, leaf.accesses[0]) is None
+    assert not check_parallel(overlapping, "f").ok

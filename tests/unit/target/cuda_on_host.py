@@ -27,7 +27,7 @@ from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.target.cuda import async_copies, emit_mma, emit_roles, emit_wgmma, prelude
+from weft.target.cuda import async_copies, emit_fetch, emit_mma, emit_roles, emit_wgmma, prelude
 from weft.target.cuda.lower import compile_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine, gpu_for_arch
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size, launches_of
@@ -61,6 +61,10 @@ _COPIES = (
     (async_copies._WAIT, "template <int PENDING> void async_wait() {}"),
     (emit_mma._ROUND, "inline void round_tf32(unsigned (&x)[4]) {"
      " for (unsigned& u : x) u = u + 0x1000 & ~0x1fffu; }"),
+    (emit_fetch._FETCH, "template <int ALIGN> void fetch_words(unsigned (&x)[4], const void* p) {"
+     " memcpy(x, p, sizeof(x)); }"),
+    (emit_fetch._FETCH_HALF, "template <int ALIGN> void fetch_half(unsigned* x, const void* p) { memcpy(x, p, 8); }"),
+    (emit_fetch._READ, "inline void read_words(unsigned (&x)[4], const void* p) { memcpy(x, p, sizeof(x)); }"),
     (async_copies._PUBLISH, "inline void publish() {}"),
     (emit_wgmma._PLACE, ""),
     (emit_wgmma._START, "inline void wgmma_start() {}"),

@@ -42,7 +42,7 @@ from weft.auto.gpu.contraction_results import (
     is_narrow,
     keep_sums,
 )
-from weft.auto.gpu.contraction_spread import schedule_spread
+from weft.auto.gpu.contraction_spread import packed_stages, schedule_spread
 from weft.auto.gpu.contraction_tiles import (
     ContractionPlan,
     Tiles,
@@ -67,7 +67,7 @@ from weft.schedules.schedule import Schedule
 from weft.target.cuda.async_copies import SIZES
 from weft.target.cuda.intrinsics import STEP_BYTES
 from weft.target.cuda.machine import GpuMachine
-from weft.target.cuda.rates import rates_of
+from weft.target.cuda.rates import RESERVED_SHARED, rates_of
 
 #: Products of a thread that are written out, at most: more are no quicker, and take long to compile.
 WRITTEN_OUT = 1024
@@ -83,10 +83,10 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
         return sorted(others, key=others.__getitem__)
     known = (("groups", True), ("warps", False))
     kinds = [kind for kind, grouped in known if find_instruction(draft, product, grouped=grouped)]
-    of_formula = "warps" in kinds and find_prologue(draft, product) is not None
-    tiles = contraction_tiles(product, draft.machine, ("warps",) if of_formula else (*kinds, "threads"))
-    if of_formula:
-        tiles = _unpacking([t for t in tiles if t.rows >= product.rows.iterator.count], draft.is_fast)
+    prologue = find_prologue(draft, product) if "warps" in kinds else None
+    tiles = contraction_tiles(product, draft.machine, (*kinds, "threads") if prologue is None else ("warps",))
+    if prologue is not None:
+        tiles = _unpacking(draft, prologue, [t for t in tiles if t.rows >= product.rows.iterator.count])
     reader = epilogue_of(draft, stage)
     if reader is not None and is_narrow(reader):
         product = replace(product, stored=reader.write.buffer.dtype.itemsize)
@@ -115,11 +115,13 @@ def _prices(product: Product, machine: GpuMachine, plans: Sequence[ContractionPl
     return prices | {p: product_seconds(product, machine, p) for p in plans if not p.tiles.warps}
 
 
-def _unpacking(tiles: list[Tiles], may_part: bool) -> list[Tiles]:
-    """Those of products that make an operand: what it is made of comes ahead where warps share the depth, and pieces
-    are to be long, for each has two barriers more."""
-    ahead = [t for t in tiles if t.spread > 1 and may_part]
-    return [t for t in ahead if t.depth == max(a.depth for a in ahead)] or tiles
+def _unpacking(draft: GpuDraft, prologue: Stage, tiles: list[Tiles]) -> list[Tiles]:
+    """Those of products that make an operand: what it is made of comes ahead where warps share the depth, as many
+    pieces as shared memory has room for, and pieces are to be long, for each has two barriers more."""
+    ahead = [t for t in tiles if t.spread > 1 and draft.is_fast and not t.fetched]
+    longest = [t for t in ahead if t.depth == max(a.depth for a in ahead)]
+    room = draft.machine.shared_per_block - RESERVED_SHARED
+    return [replace(t, stages=packed_stages(prologue, t, room)) for t in longest] or tiles
 
 
 def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float]:
@@ -277,7 +279,8 @@ def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
         draft.decide("parallel", p.name, f"{tiles.spread} warps share the depth of a sum", "few rows: few sums")
     size = max(s.access.buffer.dtype.itemsize for s in p.sides)
     deep = f"operands {tiles.depth} steps at a time in shared memory, {tiles.stages - 1} ahead"
-    room = f"{tiles.shared_bytes(size) >> 10} KiB of {draft.machine.shared_per_block >> 10}"
+    used, most = tiles.shared_bytes(size) >> 10, draft.machine.shared_per_block >> 10
+    room = f"{used} KiB of {most}" if used <= most else f"of {most} KiB, for columns come as what they are made of"
     draft.decide("storage", p.name, deep, room)
     if tiles.grouped:
         problem = p.why_not_fetched(draft.machine)

@@ -7,7 +7,7 @@ from math import gcd
 from weft.auto.gpu.box_loops import box_layout, split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, plain_factors, split_names
 from weft.auto.gpu.contraction_product import Product, Side
-from weft.auto.gpu.contraction_tiles import GROUP, Tiles, streamed_side, tiles_together
+from weft.auto.gpu.contraction_tiles import FETCHED_BYTES, GROUP, Tiles, streamed_side, tiles_together
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.grid import as_one
 from weft.schedules.find import find_buffer
@@ -88,9 +88,11 @@ def run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
 def padding_of(side: Side, tiles: Tiles) -> int:
     """Elements between rows in shared memory, so that rows that are read together are in other banks.
 
-    By single words matrix instructions read four rows at a time, else eight.
+    By single words matrix instructions read four rows at a time, else eight; 64 bytes of each where columns are fetched.
     """
     size = side.access.buffer.dtype.itemsize
+    if tiles.fetched:
+        return FETCHED_BYTES // size
     if tiles.grouped or not (tiles.warps or side.along_depth):
         return 0
     return (WIDEST if side.along_depth or size < VECTOR else 2 * WIDEST) // size

@@ -3,7 +3,7 @@
 What comes out, outermost first::
 
     block: tiles of columns
-      pieces of the depth                       operands copied to shared memory some pieces ahead
+      pieces of the depth                       operands copied to shared memory some pieces ahead, or rows alone
         thread: warps, each with its part of a piece; lanes
           steps of that part, sums of all rows
       the sums of each warp, to shared memory
@@ -13,6 +13,7 @@ What comes out, outermost first::
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 from weft.auto.gpu.contraction_digits import PAIR, Digits, cut_tile, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
@@ -27,8 +28,12 @@ from weft.auto.gpu.contraction_results import Nest, digits_of, find_reader, fold
 from weft.auto.gpu.contraction_tiles import Tiles
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.stages import Stage, buffer_bytes
+from weft.ir.buffer import Buffer
 from weft.target.cuda.async_copies import SIZES
 from weft.target.cuda.intrinsics import STEP_BYTES
+
+#: Stages of what columns are made of, at most.
+MOST_STAGES = 8
 
 
 def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage | None) -> None:
@@ -51,7 +56,8 @@ def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage |
     start = str(s.decompose_reduction(block, at=piece))
     copied, shared = _hand_over(draft, p, tiles, sums)
     fold_sums(draft, p, tiles, sums)
-    operands = [stage_operand(draft, side, piece, tiles, share) for side, share in zip(p.sides, tiles.shares)]
+    sides = p.sides[:1] if tiles.fetched else p.sides
+    operands = [stage_operand(draft, side, piece, tiles, share) for side, share in zip(sides, tiles.shares)]
     run_beyond(draft, replace(p, name=block), tiles, start)
     packed = [] if prologue is None else _packed(draft, prologue, operands[1][0], piece)
     for name in (p.name, *(() if reader is None else (reader[0].name,))):
@@ -62,7 +68,7 @@ def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage |
             s.bind(loop, "thread")
         for loop in mine:
             s.unroll(loop)
-    for side, (load, storage) in zip(p.sides, operands):
+    for side, (load, storage) in zip(sides, operands):
         written_out = side.whole_bytes >= min(SIZES)
         cooperate(draft, load, storage, len(nest.around_piece), tiles.threads, written_out=written_out)
     s.tensorize(steps, find_instruction(draft, p, grouped=False) or "")
@@ -70,19 +76,38 @@ def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage |
         cooperate(draft, load, storage, len(nest.around_piece), tiles.threads, written_out=True)
     filled = [operands[0], *packed] if packed else operands
     s.pipeline(*(storage for _, storage in filled), stages=tiles.stages)
-    for side, (_, storage) in zip(p.sides, operands):
+    for side, (_, storage) in zip(sides, operands):
         s.pad_rows(storage, padding_of(side, tiles), strided=bool(packed))
     s.pad_rows(shared, WIDEST // 4)
+
+
+def packed_stages(prologue: Stage, tiles: Tiles, room: int) -> int:
+    """Stages of rows, and of what columns are made of, that fit so many bytes beside columns and the warps' sums."""
+    made = prologue.write.buffer
+    size, pad = made.dtype.itemsize, WIDEST // made.dtype.itemsize
+    each = sum(buffer_bytes(b) for b in _sources(prologue).values()) / buffer_bytes(made) * size
+    rows, columns = (n * (tiles.depth + pad) * size for n in (tiles.rows, tiles.columns))
+    stage = rows + (ceil(each * tiles.columns * tiles.depth) if _comes_packed(prologue) else columns)
+    once = (columns if _comes_packed(prologue) else 0) + 4 * tiles.spread * tiles.rows * (tiles.columns + 4)
+    return max(tiles.stages, min(MOST_STAGES, (room - once) // stage))
+
+
+def _sources(prologue: Stage) -> dict[str, Buffer]:
+    return {a.buffer.name: a.buffer for a in prologue.reads}
+
+
+def _comes_packed(prologue: Stage) -> bool:
+    """Whether what columns are made of is at most half as large as these."""
+    return 2 * sum(map(buffer_bytes, _sources(prologue).values())) <= buffer_bytes(prologue.write.buffer)
 
 
 def _packed(draft: GpuDraft, prologue: Stage, load: str, piece: str) -> list[tuple[str, str]]:
     """What an operand is made of, copied ahead in its stead where it is at most half as large: copies run on their
     own, and what is computed is waited for."""
     s = draft.s
-    sources = {a.buffer.name: a.buffer for a in prologue.reads}
-    half = 2 * sum(map(buffer_bytes, sources.values())) <= buffer_bytes(prologue.write.buffer)
+    sources = _sources(prologue) if _comes_packed(prologue) else {}
     s.compute_inline(prologue.name)
-    copies = [s.cache_read(name, at=piece, scope="shared", readers=[load]) for name in (sources if half else ())]
+    copies = [s.cache_read(name, at=piece, scope="shared", readers=[load]) for name in sources]
     return [(str(copy), str(storage)) for copy, storage in copies]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from weft.auto.gpu.box_sizes import with_box
 from weft.auto.gpu.contraction_product import Product, Side
+from weft.auto.gpu.draft import WIDEST
 from weft.target.cuda.launch_bounds import choose_roles
 from weft.target.cuda.machine import WARP, GpuMachine
 
@@ -26,6 +27,8 @@ MANY_COLUMNS = 2048
 #: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the
 #: cache.
 GROUP = 8
+#: Bytes of the depth that lanes of a warp fetch together, of each column, and that rows are further apart by then.
+FETCHED_BYTES = 64
 #: Stages of a ring, at least.
 FEWEST_STAGES = 2
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
@@ -37,7 +40,7 @@ class Tiles:
     """``rows`` by ``columns`` sums a block, ``depth`` steps at a time; each thread (or warp) ``own_rows`` by
     ``own_columns`` of them; operands in shared memory ``stages`` deep. ``warps``: by matrix instructions of a warp, or
     if ``grouped`` of four of them. ``twins`` products of the same rows are computed together, each by such tiles.
-    ``spread`` warps share the depth of the same sums."""
+    ``spread`` warps share the depth of the same sums. ``fetched``: columns go from memory straight to registers."""
 
     rows: int
     columns: int
@@ -49,6 +52,7 @@ class Tiles:
     grouped: bool = False
     twins: int = 1
     spread: int = 1
+    fetched: bool = False
 
     @property
     def threads(self) -> int:
@@ -76,7 +80,10 @@ class Tiles:
 
     def shared_bytes(self, itemsize: int) -> int:
         pad = 0 if self.grouped else 16 // itemsize
-        largest = self.rows * (self.depth + pad) + self.all_columns * (self.depth + pad) + pad * self.depth
+        if self.fetched:
+            largest = self.rows * (self.depth + FETCHED_BYTES // itemsize)
+        else:
+            largest = self.rows * (self.depth + pad) + self.all_columns * (self.depth + pad) + pad * self.depth
         handed_over = 4 * self.spread * self.rows * (self.columns + 4) if self.spread > 1 else 0
         return self.stages * largest * itemsize + handed_over
 
@@ -154,6 +161,21 @@ def spread_tiles(count: int, columns: int, deep: int, itemsize: int) -> list[Til
     ]
 
 
+def fetched_tiles(count: int, columns: int, deep: int, itemsize: int, *, along: bool) -> list[Tiles]:
+    """Tiles of all ``count`` rows whose warps share the depth and fetch columns themselves: so many bytes at a time
+    that enough are under way, without a barrier in between. Columns that do not lie ``along`` the depth come 4 or 8 a
+    lane."""
+    rows = -(-count // ROWS) * ROWS
+    return [
+        Tiles(rows, own, depth, rows, own, 3, warps=True, spread=spread, fetched=True)
+        for own in ((16, 32, 64) if along else (32, 64))
+        for spread in (4, 8, 16)
+        for turns in ((8, 4, 2) if along else (4, 2, 1))
+        if columns % own == deep % (depth := turns * spread * FETCHED_BYTES // itemsize) == 0
+        if own * turns <= 128
+    ]
+
+
 def grouped_tiles(itemsize: int) -> list[Tiles]:
     """Tiles of sums by matrix instructions of four warps."""
     return [
@@ -177,6 +199,10 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
         every += thin_tiles(rows, columns, size, machine.sms)
         if rows <= ROWS and not (product.batch or product.around):
             every += spread_tiles(rows, columns, product.deep, size)
+            along = product.columns.along_depth
+            fits = product.rows.along_depth and all(s.whole_bytes == WIDEST for s in product.sides)
+            if fits and size <= 2 and (along or size == 2):
+                every += fetched_tiles(rows, columns, product.deep, size, along=along)
     return [t for t in every if (_fits(product, t) or has_boxes(product, t)) and _has_room(machine, t, size)]
 
 
@@ -205,9 +231,11 @@ def possible_plans(
     tiles = [t for t in tiles if may_part or t.spread == 1]
     whole = [ContractionPlan(t) for t in tiles if product.boxed is None or _fits(product, t)]
     for plan in (*whole, *(ContractionPlan(t, boxed=True) for t in tiles if has_boxes(product, t))):
-        most = 2 * machine.sms // count_blocks(plan.of(product), plan.tiles) if may_part and not plan.boxed else 1
+        most = 2 * machine.sms // count_blocks(plan.of(product), plan.tiles) if may_part else 1
         most = 1 if plan.tiles.spread > 1 else most
-        parts = [n for n in PARTS if n == 1 or (n <= most and product.deep // n >= SHORTEST)]
+        steps = product.steps if plan.boxed else product.deep
+        fewest = (SHORTEST * product.deep // steps, plan.tiles.depth)
+        parts = [n for n in PARTS if n == 1 or (n <= most and product.deep // n >= max(fewest))]
         found += [replace(plan, parts=n) for n in parts]
     if product.moved_apart(machine):
         found += [replace(p, moved=True) for p in found if p.tiles.grouped]

@@ -81,7 +81,8 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
                 tiles.depth // tiles.spread * size / STEP_BYTES * STEP_CYCLES
                 + copied / WIDEST / tiles.threads * COPY_CYCLES
             )
-        each = max(max(alone, in_turn) + waits, rates.memory_latency / (tiles.stages - 1))
+        ahead = rates.fetch_latency if tiles.fetched else rates.memory_latency / (tiles.stages - 1)
+        each = max(max(alone, in_turn) + waits, ahead)
         shared = with_stages(product, tiles, machine).shared_bytes(size)
         shared += tiles.rows * tiles.columns * product.stored if tiles.grouped else 0
     work = LaunchWork(
@@ -149,6 +150,8 @@ def _piece(tiles: Tiles, rates: Rates, size: int, copies: float, fetched: bool) 
     read = warps * (tiles.own_rows + tiles.own_columns) * tiles.depth // tiles.spread * size
     own = tiles.own_rows * tiles.own_columns // WARP
     fragments = (tiles.own_rows + tiles.own_columns) * 16 * 2 // (WARP * 4) * 2
+    if tiles.fetched:  # those of a piece
+        fragments = tiles.own_columns * tiles.depth // tiles.spread * size // (WARP * 4)
     rate = rates.mma * rates.mma_share * 2 / size
     issued = products / PRODUCTS * size / 2 + read / FRAGMENT + copies
     return Piece(

@@ -93,6 +93,10 @@ class TextProgram:
         """The address of an element of a buffer whose `Memory` is swizzled."""
         raise NotImplementedError
 
+    def small_float(self, code: Code) -> Code:
+        """``code``, an integer of at most 22 bits, as a float."""
+        return Code(f"(float){code.inside(LEVEL['unary'])}", LEVEL["unary"])
+
     def apart(self, code: Code) -> Code:
         """``code``, which the compiler does not make one with what it is used in."""
         return code

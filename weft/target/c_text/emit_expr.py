@@ -30,6 +30,8 @@ from weft.target.c_text.emit_convert import emit_cast_text, emit_round_text
 _INT32 = (dt.int32.min_value, dt.int32.max_value)
 #: Integers up to here are exact as float32.
 EXACT = 1 << 24
+#: Integers that lie in the fraction of a float, sign and all.
+SMALL = (1 << 22) - 1
 
 
 def emit_expr(f: TextFunction, e: Expr) -> Code:
@@ -310,9 +312,13 @@ def _cast(f: TextFunction, e: Cast) -> Code:
         if e.type == dt.int32 and e.operand.dtype == dt.index and not operand.wide:
             return operand
     source = e.operand.dtype
-    if source.is_integer and e.type.is_narrow_float and bounds(e.operand, f.ranges).within(-EXACT, EXACT):
-        exact = Code(f"(float){operand.inside(LEVEL['unary'])}", LEVEL["unary"])
-        return emit_round_text(f, exact, e.type)  # which rounds once
+    if source.is_integer and (e.type.is_narrow_float or e.type == dt.float32):
+        values = bounds(e.operand, f.ranges)
+        if values.within(-SMALL, SMALL):
+            return emit_round_text(f, f.program.small_float(operand), e.type)  # which rounds once
+        if e.type.is_narrow_float and values.within(-EXACT, EXACT):
+            exact = Code(f"(float){operand.inside(LEVEL['unary'])}", LEVEL["unary"])
+            return emit_round_text(f, exact, e.type)
     text = emit_cast_text(f, operand, source, e.type)
     return Code(text.text, text.level, wide=e.type == dt.index)
 

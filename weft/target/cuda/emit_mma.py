@@ -2,7 +2,7 @@
 
 A fragment is some registers of every lane. As far as the program goes, a lane has all of its own rows or columns; where
 an element really lies is the instructions' business, so such a buffer is declared as the registers that it takes
-(`find_fragments`): 4 for 16 rows, 2 for 8 columns.
+(`find_fragments`): 4 for 16 rows, 2 for 8 columns, and twice as many where lanes fetch two steps (`emit_fetch`).
 """
 
 from __future__ import annotations
@@ -47,27 +47,30 @@ _MMA = """__device__ __forceinline__ void {name}({sums}& c0, {sums}& c1, {sums}&
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }}"""
 
+#: Registers of a fragment, by what loads it.
+_REGISTERS = {"load_a": 4, "load_b": 2, "fetch_a": 8, "fetch_b": 4, "fetch_across": 4}
+
 
 def find_fragments(body: Stmt) -> dict[str, int]:
     """The buffers of a launch that are fragments, each with the registers that a lane has of it."""
     calls = [n.call for n in walk(body) if isinstance(n, Evaluate) and n.call.name in HARDWARE]
     addresses: dict[str, int] = {}
     for call in calls:
-        each = 4 if call.name.endswith("_load_a") else 2 if call.name.endswith("_load_b") else 0
+        each = _REGISTERS.get("_".join(call.name.split("_")[-2:]), 0)
         place = call.args[0]
         if each and isinstance(place, AddressOf):
             slots, count = place.buffer.shape[:2]
-            addresses[place.buffer.name] = _value(slots) * _value(count) * each
+            addresses[place.buffer.name] = number_of(slots) * number_of(count) * each
     return addresses
 
 
-def _number(place: Expr) -> Expr:
+def fragment_number(place: Expr) -> Expr:
     """Which of the fragments of its buffer begins at ``place``."""
     assert isinstance(place, AddressOf)
     return simplify(place.indices[0] * place.buffer.shape[1] + place.indices[1])
 
 
-def _name(f: Function, place: Expr) -> str:
+def fragment_name(f: Function, place: Expr) -> str:
     assert isinstance(place, AddressOf)
     return f.memory(place.buffer).pointer
 
@@ -75,45 +78,45 @@ def _name(f: Function, place: Expr) -> str:
 def emit_load_a(f: Function, type: str, call: Call) -> None:
     """A fragment of A, four matrices for 16 rows."""
     to, place, lane, *numbers = call.args
-    mi, step, row, k = map(_value, numbers)
-    half, at = _half(place), emit_expr(f, lane).inside(LEVEL["*"])
+    mi, step, row, k = map(number_of, numbers)
+    half, at = half_row(place), emit_expr(f, lane).inside(LEVEL["*"])
     low, corner = f"{at} % 16", f"{at} % 8 + {at} / 16 * 8"
     if k == 1:
         own = f"({low}) * {row} + {at} / 16 * {half}"
     else:
         own = f"{at} % 4 * {k} + {at} / 4" if type == "tf32" else f"({corner}) * {k} + {at} / 8 % 2 * {half}"
-    source = f"{_pointer(f, place)} + ({own}) + {step * 2 * half * k + 16 * mi * row}"
-    _emit_load(f, type, f"{_name(f, to)}[{emit_expr(f, _number(to)).text}]", 4, None if k == 1 else (8, 4 * k), source)
+    source = f"{place_pointer(f, place)} + ({own}) + {step * 2 * half * k + 16 * mi * row}"
+    _emit_load(f, type, f"{fragment_name(f, to)}[{emit_expr(f, fragment_number(to)).text}]", 4, None if k == 1 else (8, 4 * k), source)
 
 
 def emit_load_b(f: Function, type: str, call: Call) -> None:
     """Fragments of B, two matrices each: those of 16 columns, or of 8."""
     to, place, lane, *numbers = call.args
-    nj, count, step, column, k = map(_value, numbers)
-    half, at = _half(place), emit_expr(f, lane).inside(LEVEL["*"])
+    nj, count, step, column, k = map(number_of, numbers)
+    half, at = half_row(place), emit_expr(f, lane).inside(LEVEL["*"])
     low, corner = f"{at} % 16", f"{at} % 8 + {at} / 16 * 8"
     if k == 1:
         own = f"({corner}) * {column} + {at} / 8 % 2 * {half}"
     else:
         own = f"{at} % 4 * {k} + {at} / 4" if type == "tf32" else f"({low}) * {k} + {at} / 16 * {half}"
-    source = f"{_pointer(f, place)} + ({own}) + {step * 2 * half * k + 8 * nj * column}"
+    source = f"{place_pointer(f, place)} + ({own}) + {step * 2 * half * k + 8 * nj * column}"
     apart = None if k == 1 else (4 * k, 8 if count == 2 else 0)
-    row = simplify(_number(to) // 2)
-    _emit_load(f, type, f"{_name(f, to)}[{emit_expr(f, row).text}]", 2 * count, apart, source)
+    row = simplify(fragment_number(to) // 2)
+    _emit_load(f, type, f"{fragment_name(f, to)}[{emit_expr(f, row).text}]", 2 * count, apart, source)
 
 
-def _value(e: Expr) -> int:
+def number_of(e: Expr) -> int:
     assert isinstance(e, Const)
     return int(e.value)
 
 
-def _half(place: Expr) -> int:
+def half_row(place: Expr) -> int:
     """Elements of a row that ``ldmatrix`` takes."""
     assert isinstance(place, AddressOf)
     return ROW_BYTES // place.buffer.dtype.itemsize
 
 
-def _pointer(f: Function, place: Expr) -> str:
+def place_pointer(f: Function, place: Expr) -> str:
     assert isinstance(place, AddressOf)
     return emit_pointer(f, place.buffer, place.indices)
 
@@ -145,17 +148,23 @@ def ptx_types(type: str) -> str:
 
 def emit_multiply(f: Function, type: str, call: Call) -> None:
     """One instruction: 16 rows by 8 columns."""
-    sums, a, b, mi, nj, *numbers = call.args
+    name, own = instruction_text(f, type, call)
+    _, a, b, *_ = call.args
+    left, column = f"{fragment_name(f, a)}[{emit_expr(f, fragment_number(a)).text}]", fragment_number(b)
+    right = f"{fragment_name(f, b)}[{emit_expr(f, simplify(column // 2, f.ranges)).text}]"
+    word = emit_expr(f, simplify(column % 2 * 2, f.ranges))
+    f.line(f"{name}({own}, {left}, {right}[{word.text}], {right}[{word.inside(LEVEL['+'])} + 1]);")
+
+
+def instruction_text(f: Function, type: str, call: Call) -> tuple[str, str]:
+    """The function of one instruction, and the four sums of a lane that it adds to."""
+    sums, a, _, mi, nj, *numbers = call.args
     assert isinstance(sums, AddressOf)
-    c_mi, half, c_nj, odd = map(_value, numbers)
+    c_mi, half, c_nj, odd = map(number_of, numbers)
     depth = 2 * ROW_BYTES // a.buffer.dtype.itemsize  # type: ignore[attr-defined]
     letter, ptx, own_type = ("r", "s32", "int") if sums.buffer.dtype.is_integer else ("f", "f32", "float")
     text = _MMA.format(name=f"mma_{type}", types=ptx_types(type), depth=depth, letter=letter, ptx=ptx, sums=own_type)
-    name = f.define(f"mma_{type}", text)
     first = offset_expr(sums.buffer, sums.indices) + mi * c_mi + nj * c_nj
     pointer = f.memory(sums.buffer).pointer
     own = ", ".join(f"{pointer}[{emit_expr(f, simplify(first + n)).text}]" for n in (0, odd, half, half + odd))
-    left, column = f"{_name(f, a)}[{emit_expr(f, _number(a)).text}]", _number(b)
-    right = f"{_name(f, b)}[{emit_expr(f, simplify(column // 2, f.ranges)).text}]"
-    word = emit_expr(f, simplify(column % 2 * 2, f.ranges))
-    f.line(f"{name}({own}, {left}, {right}[{word.text}], {right}[{word.inside(LEVEL['+'])} + 1]);")
+    return f.define(f"mma_{type}", text), own

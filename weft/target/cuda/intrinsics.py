@@ -9,7 +9,9 @@ every 16 by 8 tile of sums, lane ``(row, pair)`` has the elements in rows ``row`
 
 and sums that are kept by those thread loops are where the instruction wants them. A and B are in shared memory; their
 fragments are loaded by ``ldmatrix``, transposed where k is not the dimension that lies side by side, and those of a
-step while the step before is computed.
+step while the step before is computed. B may also lie in memory: then lanes load (``fetch``) 16 bytes each, fragments of
+two steps, whose k are taken in another order on both sides. Where columns lie side by side there, a lane has 4 or 8 of
+them, one of each tile of 8, for 8 k.
 
 ``wgmma`` multiplies with four warps, which have 16 rows each one after another. It reads A and B from shared memory
 itself, in swizzled rows of 128 bytes, and works on its own until it is waited for; the nest of a lane is the same but
@@ -38,9 +40,9 @@ if TYPE_CHECKING:
 
 _MMA = """
 kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
-              B: {u}[NJ, 4, 2, KS, {k}] strides [8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
+              B: {u}[NJ, 4, 2, KS, {k}] strides [b_nj, 2 * b_col, b_col, {k} * b_k, b_k],
               out C: {c}[MI, 2, 8, NJ, 4, 2] strides [c_mi, c_half, c_row, c_nj, c_pair, c_odd],
-              KS: int64, MI: int64, NJ: int64, a_row: int64, a_k: int64, b_col: int64, b_k: int64,
+              KS: int64, MI: int64, NJ: int64, a_row: int64, a_k: int64, b_nj: int64, b_col: int64, b_k: int64,
               c_mi: int64, c_half: int64, c_row: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
   thread row in 0:8 {{ thread pair in 0:4 {{
     for step in 0:KS {{ for mi in 0:MI {{ for half in 0:2 {{ for nj in 0:NJ {{ for odd in 0:2 {{ for k in 0:{k} {{
@@ -83,6 +85,13 @@ kernel {name}_multiply(out C: {c}[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c
     C[mi, half, nj, odd] = C[mi, half, nj, odd] + {step_product}
   }} }} }}
 }}"""
+#: Fragments of two steps at once, and their products: in which order k are taken, is the instructions' business.
+_FETCH_A, _FETCH_B = (t.replace("_load_", "_fetch_") for t in (_LOAD_A, _LOAD_B))
+_MULTIPLY_TWO = _MULTIPLY.replace("_multiply(", "_twice(")
+_FETCH_ACROSS = (
+    _LOAD_B.replace("_load_b(", "_fetch_across(").replace("[8 * col,", "[apart,").replace("col: int64", "apart: int64, col: int64")
+)
+_MULTIPLY_ACROSS = _MULTIPLY.replace("_multiply(", "_across(")
 #: The same for groups of warps: started, and done when it is waited for.
 _START = """
 kernel {name}_start(out C: {c}[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_odd],
@@ -111,11 +120,12 @@ def _left_to_loops(f: Function, s: Tensorized) -> bool:
 
 
 def _emit_call(f: Function, call: Call) -> bool:
+    from weft.target.cuda.emit_fetch import FETCHES
     from weft.target.cuda.emit_mma import emit_load_a, emit_load_b, emit_multiply
     from weft.target.cuda.emit_wgmma import emit_begin, emit_start
 
     emits = {"load_a": emit_load_a, "load_b": emit_load_b, "multiply": emit_multiply, "start": emit_start,
-             "begin": emit_begin}  # fmt: skip
+             "begin": emit_begin, **FETCHES}  # fmt: skip
     intrinsic, _, what = call.name.partition("_")[2].partition("_")
     emits[what](f, intrinsic, call)
     return True
@@ -160,14 +170,14 @@ def instruction_name(kind: str, types: Sequence[str]) -> str:
     return f"{kind}_{'x'.join(dict.fromkeys(ELEMENTS[t].short for t in types))}"
 
 
-def _declared(text: str, kind: str, types: tuple[str, str], *, is_step: bool = True) -> Hardware:
-    """An instruction for rows and columns of these ``types``, or a step of it."""
+def _declared(text: str, kind: str, types: tuple[str, str], *, is_step: bool = True, times: int = 1) -> Hardware:
+    """An instruction for rows and columns of these ``types``, or a step of it, so many ``times`` as deep."""
     (t, u), own = types, ELEMENTS[types[0]]
     wide = "{}" if t == own.sums else f"{own.sums}({{}})"
     products = {"product": ("A[mi, half, row, step, k]", "B[nj, pair, odd, step, k]"),
                 "step_product": ("A[half, k]", "B[odd, k]")}  # fmt: skip
     holes = {name: " * ".join(map(wide.format, pair)) for name, pair in products.items()}
-    steps, zero = STEP_BYTES // SCALAR_TYPES[t].itemsize, "0.0" if own.sums == "float32" else f"{own.sums}(0)"
+    steps, zero = times * STEP_BYTES // SCALAR_TYPES[t].itemsize, "0.0" if own.sums == "float32" else f"{own.sums}(0)"
     whole = text.format(name=instruction_name(kind, types), t=t, u=u, c=own.sums, k=steps, zero=zero, **holes)
     name = whole.partition("kernel ")[2].partition("(")[0]
     needs = ("wgmma",) if kind == "wgmma" else (own.needs, "ldmatrix")
@@ -179,6 +189,8 @@ for _types in PAIRS:
     for _text in (_LOAD_A, _LOAD_B, _MULTIPLY):
         _declared(_text, "mma", _types)
     if "float32" not in _types:
+        for _text in (_FETCH_A, _FETCH_B, _MULTIPLY_TWO, _FETCH_ACROSS, _MULTIPLY_ACROSS):
+            _declared(_text, "mma", _types, times=2)
         _declared(_START, "wgmma", _types)
         _declared(_BEGIN, "wgmma", _types)
 MMA = tuple(_declared(_MMA, "mma", types, is_step=False) for types in PAIRS)

@@ -46,6 +46,8 @@ _TEXTS: dict[str, str] = {
 #endif
   return y;
 }}""",
+    # Integers of up to 22 bits, beside 1.5 * 2**23 in the fraction of a float.
+    "small_float": f"{_INLINE} float small_float(int x) {{ return __int_as_float(x + 0x4b400000) - 12582912.0f; }}",
     # A grid may be launched while the one before it runs: it waits here until that has ended and its results are seen,
     # and lets the one after it come near. Nothing may be loaded before.
     "follow_grid": f"""{_INLINE} void follow_grid() {{

@@ -55,7 +55,8 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix in shared memory: where the warp's part begins, elements between its rows (or columns) and along k."""
+    """A matrix in shared memory, or in that of the device: where the warp's part begins, elements between its rows (or
+    columns) and along k."""
 
     place: AddressOf
     row: int
@@ -87,6 +88,11 @@ class Products:
     def columns(self) -> int:
         return self.numbers["NJ"]
 
+    @property
+    def is_fetched(self) -> bool:
+        """Whether lanes load columns from memory, two steps at a time."""
+        return self.b.place.buffer.scope == "global"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupProducts:
@@ -108,16 +114,21 @@ class GroupProducts:
 
 
 def read_products(site: Site, s: Tensorized, hardware: Hardware) -> Products | None:
-    """None where operands are not in shared memory, rows of 16 bytes, or sums not in the registers of the lane."""
+    """None where operands are not in shared memory, rows of 16 bytes, or sums not in the registers of the lane.
+
+    Columns may also be in memory, for an even number of steps: along the depth, or some side by side for each lane.
+    """
     warps = _Units.find(site, 1)
     found = None if warps is None else warps.match(site, hardware, s.body, (0, 1, 3))
     if warps is None or found is None:
         return None
     places, n = found
-    a, b = (
-        warps.operand(site, places["A"], n["a_row"], n["a_k"]),
-        warps.operand(site, places["B"], n["b_col"], n["b_k"]),
-    )
+    fetched = places["B"].buffer.scope == "global" and n["a_k"] == 1 and n["KS"] % 2 == 0
+    a = warps.operand(site, places["A"], n["a_row"], n["a_k"])
+    if n["NJ"] > 1 and n["b_nj"] != 8 * n["b_col"]:
+        b = warps.across(site, places["B"], n) if fetched else None
+    else:
+        b = warps.operand(site, places["B"], n["b_col"], n["b_k"], "global" if fetched else "shared")
     return None if a is None or b is None else Products(a, b, places["C"], n, warps.lane(site))
 
 
@@ -215,9 +226,11 @@ class _Units:
         values = {_UNIT: self.number // (32 * self.warps), _WARP: idx(0)}
         return replace(place, indices=tuple(simplify(substitute(i, values), site.ranges) for i in place.indices))
 
-    def operand(self, site: Site, place: AddressOf, row: int, k: int) -> Operand | None:
-        """Where a matrix is; None where its rows are not aligned or not in shared memory."""
-        if place.buffer.scope != "shared" or place.buffer.name in site.swizzled or 1 not in (row, k):
+    def operand(self, site: Site, place: AddressOf, row: int, k: int, scope: str = "shared") -> Operand | None:
+        """Where a matrix is; None where its rows are not aligned or not in memory of this ``scope``."""
+        if place.buffer.scope != scope or place.buffer.name in site.swizzled or 1 not in (row, k):
+            return None
+        if scope == "global" and (k != 1 or place.buffer.dtype.itemsize > 2 or place.buffer.name in site.private):
             return None
         start = linear_offset(place.buffer, place.indices)
         if k != 1 and not can_be_turned(place.buffer):
@@ -227,6 +240,17 @@ class _Units:
         if start is None or any(step * size % ROW_BYTES for step in steps):
             return None
         return Operand(self.first(site, place), row, k)
+
+    def across(self, site: Site, place: AddressOf, n: Mapping[str, int]) -> Operand | None:
+        """Where columns of two bytes are in memory that lie side by side, 4 or 8 for each lane; None where they do
+        not."""
+        size = place.buffer.dtype.itemsize
+        start = linear_offset(place.buffer, place.indices)
+        whole = n["NJ"] in (4, 8) and (n["b_nj"], n["b_col"]) == (1, n["NJ"]) and size == 2
+        steps = [] if start is None else [n["b_k"], start.constant, *start.terms.values()]
+        if start is None or not whole or place.buffer.name in site.private or any(s * size % ROW_BYTES for s in steps):
+            return None
+        return Operand(self.first(site, place), n["b_col"], n["b_k"])
 
     def has_in_lanes(self, site: Site, s: Tensorized, place: AddressOf, row: int, k: int) -> bool:
         """Whether each lane has stored itself what an instruction takes of the left matrix from its registers, and

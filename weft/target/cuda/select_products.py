@@ -10,6 +10,13 @@ the fragments of the next piece's first step are loaded while that step is compu
       step 0 .. last - 1:  load the next step; multiply, in between start copies
       last step:           barrier; load step 0 of the next piece; multiply
 
+Columns that lie in memory are fetched from there by each lane, those of a piece while the one before is computed::
+
+    fetch the columns of the first piece
+    for each piece:
+      barrier, start copies
+      each step:  load rows, multiply; fetch the columns of this step of the next piece
+
 ``wgmma`` reads shared memory itself and runs on its own, so a piece is started while the one before it is computed.
 Where threads copy, a second barrier keeps them from overwriting that one::
 
@@ -41,6 +48,7 @@ from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, St
 from weft.ir.visit import fresh_name, map_statements, mentions, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.cuda.async_copies import Copy, copy_of, find_rings
+from weft.target.cuda.fetched_fragments import FetchedFragments, moved
 from weft.target.cuda.intrinsics import MMA, WGMMA
 from weft.target.cuda.overlap_products import is_product, overlapped
 from weft.target.cuda.read_products import GroupProducts, Products, Site, read_groups, read_products
@@ -118,6 +126,8 @@ class _Select:
             return replace(s, body=inner.stmt(s.body))
         if isinstance(found.products, GroupProducts):
             return inner.group_loop(found, found.products)
+        if found.products.is_fetched:
+            return inner.fetched_loop(found, found.products)
         return inner.mma_loop(found, found.products)
 
     def products(self, s: Tensorized) -> Products | GroupProducts | None:
@@ -130,6 +140,9 @@ class _Select:
         """The products where they stand, done before what follows."""
         if isinstance(products, GroupProducts):
             return sequence([hint("hold", products.sums), _start(name, products), *_settled(products)])
+        if products.is_fetched:
+            q = self.fetched(name, products)
+            return q.around(sequence([*q.fetches({}), *q.steps(None)]))
         p = self.fragments(name, products)
         steps = [s for step in range(products.steps) for s in p.step(step, step + 1 < products.steps)]
         return p.around(sequence([*p.loads(0), *steps]))
@@ -141,6 +154,15 @@ class _Select:
             for n, count in (("a", products.rows), ("b", (products.columns + 1) // 2 * 2))
         )
         return _Fragments(name, products, a, b, Var(self.fresh("lane")), Var(self.fresh("j")))
+
+    def fetched(self, name: str, products: Products) -> FetchedFragments:
+        dtype, depth = products.a.place.buffer.dtype, 64 // products.a.place.buffer.dtype.itemsize
+        shapes = (("a", 1, products.rows), ("b", products.steps // 2, products.columns))
+        a, b = (
+            Buffer(self.fresh(n), dtype, (idx(slots), idx(count), idx(2), idx(depth)), scope="register")
+            for n, slots, count in shapes
+        )
+        return FetchedFragments(name, products, a, b, Var(self.fresh("lane")), Var(self.fresh("j")))
 
     # Loops through the pieces of a product
 
@@ -159,6 +181,7 @@ class _Select:
         places = (
             (products.a, products.b) if isinstance(products, GroupProducts) else (products.a.place, products.b.place)
         )
+        places = places[:1] if isinstance(products, Products) and products.is_fetched else places
         if not all(_goes_round(place, s.var) for place in places):
             return None
         return _Loop(s, sync, copies, products, last.intrinsic)
@@ -191,6 +214,15 @@ class _Select:
             body = Let(name, condition, body)
         first = sequence([*p.loads(0, {var: found.loop.lo}), replace(found.loop, body=body)])
         return sequence([*found.sync, p.around(first)])
+
+    def fetched_loop(self, found: _Loop, products: Products) -> Stmt:
+        """See above; the last piece, after which there is none to fetch, is done after the loop."""
+        loop, last = found.loop, simplify(found.loop.hi - 1)
+        p = self.fetched(found.name, products)
+        begin = (*found.sync, *found.copies)
+        body = sequence([*begin, *p.steps({loop.var: loop.var + 1})])
+        final = simplify(substitute(sequence([*begin, *p.steps(None)]), {loop.var: last}), self.site.ranges)
+        return p.around(sequence([*p.fetches({loop.var: loop.lo}), replace(loop, hi=last, body=body), final]))
 
     def apart(self, s: Stmt, conditions: dict[Expr, Var]) -> Iterator[Stmt]:
         """The copies of ``s`` one by one."""
@@ -274,7 +306,7 @@ class _Fragments:
     def loads(self, step: int, values: Mapping[Var, Expr] | None = None) -> Iterator[Stmt]:
         """Fragments of a step, where variables have ``values``: of 16 rows each, of 16 columns or the last 8."""
         p, slot = self.products, step % 2
-        a, b = (_moved(operand.place, values or {}) for operand in (p.a, p.b))
+        a, b = (moved(operand.place, values or {}) for operand in (p.a, p.b))
         for mi in range(p.rows):
             where = (self.place(self.a, slot, idx(mi)), a, self.lane)
             yield self.call("load_a", *where, *map(idx, (mi, step, p.a.row, p.a.k)))
@@ -311,10 +343,6 @@ def _published(s: Stmt) -> Stmt:
     if isinstance(s, Barrier) and s.scope == "block":
         return sequence([hint("publish"), s])
     return map_statements(s, _published)
-
-
-def _moved(place: AddressOf, values: Mapping[Var, Expr]) -> AddressOf:
-    return replace(place, indices=tuple(simplify(substitute(i, values)) for i in place.indices))
 
 
 def _start(name: str, p: GroupProducts) -> Stmt:
