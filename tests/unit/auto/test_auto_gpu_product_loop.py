@@ -339,3 +339,14 @@ def test_columns_in_memory_are_fetched_by_lanes(
     source = compare(text, [(rows, 512), (256, 512) if columns == "n,k" else (512, 256)])
     assert re.search(r"fetch_(words|half)<16>", source)
     assert "load_matrices" not in source
+
+
+@pytest.mark.parametrize(("rows", "through"), [(128, "P"), (72, "O")])
+def test_residuals_come_16_bytes_at_a_time(monkeypatch: pytest.MonkeyPatch, rows: int, through: str) -> None:
+    """Sums go through shared memory then, if all tiles are full; else results do."""
+    text = """def f(bfloat16(M,K) X, bfloat16(N,K) W, bfloat16(N) B, bfloat16(M,N) R) -> (bfloat16(M,N) O) {
+        P(m,n) +=! float32(X(m,k)) * float32(W(n,k))
+        O(m,n) = bfloat16(max(P(m,n) + float32(B(n)) + float32(R(m,n)), 0)) }"""
+    source = run_groups(monkeypatch, text, [(rows, 128), (128, 128), (128,), (rows, 128)], 64, 128, 3)
+    assert f"{through}_cache = " in source
+    assert ("load<16>(R_v" in source) == (through == "P")

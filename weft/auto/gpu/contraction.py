@@ -207,10 +207,11 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologu
             widest=side.gathered or WIDEST,
         )  # fmt: skip
     if kept.results is not None and reader is not None:
-        around = len(s.loops(kept.results[0])) - 2
-        wide = whole_bytes(reader[0].write.buffer)
+        around, written = len(s.loops(kept.results[0])) - 2, reader[0].write.buffer
+        size = find_buffer(s.kernel, kept.results[1]).dtype.itemsize
+        wide = whole_bytes(written) * size // written.dtype.itemsize
         cooperate(draft, *kept.results, around, tiles.threads, written_out=True, widest=wide)
-        s.pad_rows(kept.results[1], WIDEST // find_buffer(s.kernel, kept.results[1]).dtype.itemsize)
+        s.pad_rows(kept.results[1], WIDEST // size, strided=kept.results[0] == reader[0].name)
     for loop in () if tiles.warps else (steps[0], single[0], *nest.own):
         s.unroll(loop)
     if p.is_boxed:

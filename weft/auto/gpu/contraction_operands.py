@@ -7,7 +7,7 @@ from math import gcd
 from weft.auto.gpu.box_loops import box_layout, split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, plain_factors, split_names
 from weft.auto.gpu.contraction_product import Product, Side
-from weft.auto.gpu.contraction_tiles import FETCHED_BYTES, GROUP, Tiles, streamed_side, tiles_together
+from weft.auto.gpu.contraction_tiles import FETCHED_BYTES, GROUP, Tiles, streamed_side, tiles_together, uneven_sides
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.grid import as_one
 from weft.schedules.find import find_buffer
@@ -77,11 +77,10 @@ def stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share: 
 
 def run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
     """Tiles that are not full are computed as if they were; nothing of that is stored."""
-    sizes = [n for side, size in zip(p.sides, (tiles.rows, tiles.columns)) for n in side.sizes_of(size)]
-    uneven = [i.count % n != 0 for i, n in zip((i for s in p.sides for i in s.tiled), sizes)]
-    if any(uneven):
+    uneven = uneven_sides(p, tiles)
+    if uneven:
         draft.s.pad(start)
-    if any(uneven) or p.deep % tiles.depth:
+    if uneven or p.deep % tiles.depth:
         draft.s.pad(p.name)
 
 

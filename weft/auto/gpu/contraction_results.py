@@ -6,13 +6,13 @@ Results narrower than sums go through shared memory, so that threads side by sid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.auto.align import counterparts
 from weft.auto.gpu.box_loops import split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, split_names
 from weft.auto.gpu.contraction_product import Product
-from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.contraction_tiles import Tiles, uneven_sides
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.grid import as_one
@@ -56,9 +56,10 @@ def _staged_columns(tiles: Tiles) -> int:
 
 
 def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage) -> bool:
-    """Whether shared memory also holds results, where they go through it."""
-    size = reader.write.buffer.dtype.itemsize
-    staged = tiles.rows * (_staged_columns(tiles) + WIDEST // size) * size
+    """Whether shared memory also holds results, or sums, where they go through it."""
+    with_sums = reads_beside(p, reader)
+    size = p.stage.write.buffer.dtype.itemsize if with_sums else reader.write.buffer.dtype.itemsize
+    staged = tiles.rows * ((BLOCK if with_sums else _staged_columns(tiles)) + WIDEST // size) * size
     operands = tiles.shared_bytes(p.rows.access.buffer.dtype.itemsize)
     return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
 
@@ -83,8 +84,12 @@ def find_reader(draft: GpuDraft, p: Product) -> tuple[Stage, Ways] | None:
     reader = epilogue_of(draft, p.stage) if p.name == p.stage.name else None
     if reader is None:
         return None
+    return reader, _ways(p, reader)
+
+
+def _ways(p: Product, reader: Stage) -> Ways:
     pairs = counterparts(p.stage, reader)
-    return reader, tuple([pairs[i.name] for i in side.tiled] for side in p.sides)
+    return tuple([pairs[i.name] for i in side.tiled] for side in p.sides)
 
 
 def keep_sums(
@@ -138,14 +143,18 @@ def _join_reader(
     others, single, tile = _tile_loops(draft, p, tiles, own, ways)
     results = None
     if tiles.grouped and is_narrow(reader):
-        part, columns = split_names(s, tile[1], _staged_columns(tiles))
+        with_sums = reads_beside(p, reader) and len(every) == 1 and not uneven_sides(p, tiles)
+        staged = BLOCK if with_sums else _staged_columns(tiles)
+        part, columns = split_names(s, tile[1], staged)
         single, tile = [*single, part], [tile[0], columns]
         s.reorder(*others, *single, *tile)
-        results = _stage_results(draft, reader, part)
+        results = None if with_sums else _stage_results(draft, reader, part)
         if results is not None:
-            what = f"results of {_staged_columns(tiles)} columns at a time go through shared memory"
+            what = f"results of {staged} columns at a time go through shared memory"
             draft.decide("storage", reader.name, what, "threads side by side store whole sectors")
         s.unroll(part)
+        if with_sums:
+            return _stage_sums(draft, p, tiles, starts, reader, part)
     else:
         s.reorder(*others, *single, *tile)
     threads, mine = cut_tile(s, p, tiles, tile)
@@ -155,6 +164,32 @@ def _join_reader(
     of_all = " and ".join(f"`{q.stage.name}`" for q in every)
     draft.decide("fusion", reader.name, f"done at the end of each tile of {of_all}", why)
     return Kept(starts, threads, mine, results)
+
+
+def reads_beside(p: Product, reader: Stage) -> bool:
+    """Whether ``reader`` reads as many elements of another array as there are results, such as a residual: those should
+    come 16 bytes at a time, too."""
+    others = (a for a in reader.reads if a.is_affine and a.buffer.dtype.itemsize <= reader.write.buffer.dtype.itemsize)
+    return any(all(a.uses(name) for way in _ways(p, reader) for name in way) for a in others)
+
+
+def _stage_sums(
+    draft: GpuDraft, p: Product, tiles: Tiles, starts: tuple[str, ...], reader: Stage, part: str
+) -> Kept:
+    """The sums of some columns in shared memory, from where threads side by side take them for ``reader``."""
+    s = draft.s
+    around = [str(x) for x in s.loops(reader.name)]
+    around = around[: around.index(part) + 1]
+    copy, storage = map(str, s.cache_read(p.sums, scope="shared", at=part, readers=[reader.name]))
+    *rows, columns = [str(x) for x in s.loops(copy)][len(around) :]
+    threads, mine = cut_tile(s, p, replace(tiles, columns=BLOCK, own_columns=BLOCK), (as_one(draft, rows), columns))
+    s.reorder(*threads, *mine)
+    draft.scheduled |= {copy, reader.name}
+    what = f"sums of {BLOCK} columns at a time go through shared memory"
+    draft.decide("storage", reader.name, what, "threads side by side read and store whole sectors")
+    why = f"{reader.operations} operations an element, of sums still on the chip"
+    draft.decide("fusion", reader.name, f"done at the end of each tile of `{p.stage.name}`", why)
+    return Kept(starts, threads, mine, (reader.name, storage))
 
 
 def _join_box(draft: GpuDraft, p: Product, sums: str) -> None:

@@ -284,5 +284,11 @@ def with_stages(product: Product, tiles: Tiles, machine: GpuMachine) -> Tiles:
     return replace(tiles, stages=min(FEWEST_STAGES, tiles.stages)) if single else tiles
 
 
+def uneven_sides(product: Product, tiles: Tiles) -> bool:
+    """Whether some tiles are not full."""
+    sizes = [n for side, size in zip(product.sides, (tiles.rows, tiles.columns)) for n in side.sizes_of(size)]
+    return any(i.count % n for i, n in zip((i for side in product.sides for i in side.tiled), sizes))
+
+
 def count_blocks(product: Product, tiles: Tiles) -> int:
     return product.rows.tiles_of(tiles.rows) * product.columns.tiles_of(tiles.columns) * product.batches
