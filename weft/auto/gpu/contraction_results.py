@@ -173,9 +173,7 @@ def reads_beside(p: Product, reader: Stage) -> bool:
     return any(all(a.uses(name) for way in _ways(p, reader) for name in way) for a in others)
 
 
-def _stage_sums(
-    draft: GpuDraft, p: Product, tiles: Tiles, starts: tuple[str, ...], reader: Stage, part: str
-) -> Kept:
+def _stage_sums(draft: GpuDraft, p: Product, tiles: Tiles, starts: tuple[str, ...], reader: Stage, part: str) -> Kept:
     """The sums of some columns in shared memory, from where threads side by side take them for ``reader``."""
     s = draft.s
     around = [str(x) for x in s.loops(reader.name)]

@@ -167,10 +167,11 @@ def fetched_tiles(count: int, columns: int, deep: int, itemsize: int, *, along: 
     lane."""
     rows = -(-count // ROWS) * ROWS
     return [
-        Tiles(rows, own, depth, rows, own, 3, warps=True, spread=spread, fetched=True)
+        Tiles(rows, own, depth, rows, own, stages, warps=True, spread=spread, fetched=True)
         for own in ((16, 32, 64) if along else (32, 64))
-        for spread in (4, 8, 16)
-        for turns in ((8, 4, 2) if along else (4, 2, 1))
+        for spread in (8, 16, 32)
+        for turns in ((8, 4, 2, 1) if along else (4, 2, 1))
+        for stages in (3, 2)
         if columns % own == deep % (depth := turns * spread * FETCHED_BYTES // itemsize) == 0
         if own * turns <= 128
     ]

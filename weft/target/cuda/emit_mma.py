@@ -86,7 +86,14 @@ def emit_load_a(f: Function, type: str, call: Call) -> None:
     else:
         own = f"{at} % 4 * {k} + {at} / 4" if type == "tf32" else f"({corner}) * {k} + {at} / 8 % 2 * {half}"
     source = f"{place_pointer(f, place)} + ({own}) + {step * 2 * half * k + 16 * mi * row}"
-    _emit_load(f, type, f"{fragment_name(f, to)}[{emit_expr(f, fragment_number(to)).text}]", 4, None if k == 1 else (8, 4 * k), source)
+    _emit_load(
+        f,
+        type,
+        f"{fragment_name(f, to)}[{emit_expr(f, fragment_number(to)).text}]",
+        4,
+        None if k == 1 else (8, 4 * k),
+        source,
+    )
 
 
 def emit_load_b(f: Function, type: str, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""Products of a warp whose columns lie in memory: lanes fetch fragments of two steps at once, a piece of the depth ahead."""
+"""Products of a warp whose columns lie in memory: lanes fetch fragments of two steps at once, a piece ahead."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ every 16 by 8 tile of sums, lane ``(row, pair)`` has the elements in rows ``row`
 
 and sums that are kept by those thread loops are where the instruction wants them. A and B are in shared memory; their
 fragments are loaded by ``ldmatrix``, transposed where k is not the dimension that lies side by side, and those of a
-step while the step before is computed. B may also lie in memory: then lanes load (``fetch``) 16 bytes each, fragments of
-two steps, whose k are taken in another order on both sides. Where columns lie side by side there, a lane has 4 or 8 of
-them, one of each tile of 8, for 8 k.
+step while the step before is computed. B may also lie in memory: then lanes load (``fetch``) 16 bytes each, fragments
+of two steps, whose k are taken in another order on both sides. Where columns lie side by side there, a lane has 4 or 8
+of them, one of each tile of 8, for 8 k.
 
 ``wgmma`` multiplies with four warps, which have 16 rows each one after another. It reads A and B from shared memory
 itself, in swizzled rows of 128 bytes, and works on its own until it is waited for; the nest of a lane is the same but
@@ -88,9 +88,8 @@ kernel {name}_multiply(out C: {c}[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c
 #: Fragments of two steps at once, and their products: in which order k are taken, is the instructions' business.
 _FETCH_A, _FETCH_B = (t.replace("_load_", "_fetch_") for t in (_LOAD_A, _LOAD_B))
 _MULTIPLY_TWO = _MULTIPLY.replace("_multiply(", "_twice(")
-_FETCH_ACROSS = (
-    _LOAD_B.replace("_load_b(", "_fetch_across(").replace("[8 * col,", "[apart,").replace("col: int64", "apart: int64, col: int64")
-)
+_FETCH_ACROSS = _LOAD_B.replace("_load_b(", "_fetch_across(").replace("[8 * col,", "[apart,")
+_FETCH_ACROSS = _FETCH_ACROSS.replace("col: int64", "apart: int64, col: int64")
 _MULTIPLY_ACROSS = _MULTIPLY.replace("_multiply(", "_across(")
 #: The same for groups of warps: started, and done when it is waited for.
 _START = """

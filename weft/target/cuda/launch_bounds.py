@@ -42,10 +42,13 @@ FEW_TURNS, MOST_BLOCKS, BESIDES = 8, 3, 56
 def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
     """The blocks of a launch whose threads run ``body`` that a multiprocessor has registers for; None: no matter."""
     words = kept_words(body)
-    names = (n.name if isinstance(n, Call) else n.intrinsic for n in walk(body) if isinstance(n, (Call, Tensorized)))
-    if any(name in HARDWARE for name in names):
+    calls = [n.name if isinstance(n, Call) else n.intrinsic for n in walk(body) if isinstance(n, (Call, Tensorized))]
+    fetches = any(name in HARDWARE and "_fetch_" in name for name in calls)
+    if fetches:  # what is under way is known
+        words += sum(find_fragments(body).values())
+    elif any(name in HARDWARE for name in calls):
         words += FRAGMENTS
-    if words < MANY:
+    if words < MANY and not fetches:
         return None
     return max(1, int(machine.registers_per_sm / (threads * (words + ADDRESSES)) + SLACK))
 

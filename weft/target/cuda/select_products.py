@@ -178,10 +178,10 @@ class _Select:
         products = self.products(last)
         if products is None or (isinstance(products, Products) and products.steps % 2):
             return None
-        places = (
-            (products.a, products.b) if isinstance(products, GroupProducts) else (products.a.place, products.b.place)
-        )
-        places = places[:1] if isinstance(products, Products) and products.is_fetched else places
+        if isinstance(products, GroupProducts):
+            places = [products.a, products.b]
+        else:
+            places = [o.place for o in (products.a, products.b) if o is products.a or not products.is_fetched]
         if not all(_goes_round(place, s.var) for place in places):
             return None
         return _Loop(s, sync, copies, products, last.intrinsic)
