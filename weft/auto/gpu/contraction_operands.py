@@ -87,7 +87,7 @@ def run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
 def padding_of(side: Side, tiles: Tiles) -> int:
     """Elements between rows in shared memory, so that rows that are read together are in other banks.
 
-    By single words matrix instructions read four rows at a time, else eight; 64 bytes of each where lanes fetch columns.
+    By single words matrix instructions read four rows at a time, else eight, and 64 bytes of each to fetched columns.
     """
     size = side.access.buffer.dtype.itemsize
     if tiles.fetched:
