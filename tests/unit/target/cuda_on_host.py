@@ -76,6 +76,7 @@ _COPIES = (
      " if (host_thread.x + host_thread.y + host_thread.z == 0)"
      " for (int i = 0; i < 2 * TURNS; ++i) host_turn_start(turns + i, i < TURNS ? 1 : WARPS); __syncthreads(); }"),
     (emit_roles._WAIT, "inline void turn_wait(unsigned long long* turn, int parity) { host_turn_wait(turn, parity); }"),
+    (emit_roles._PREFETCH, "inline void prefetch_map(const TensorMap*) {}"),
     (emit_roles._EXPECT, "inline void turn_expect(unsigned long long* turn, int bytes) {"
      " host_turn_expect(turn, bytes); }"),
     (emit_roles._RELEASE, "inline void turn_release(unsigned long long* turn) {"

@@ -15,7 +15,7 @@ from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.interval import EVERYTHING, Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assert, Barrier, For, Kernel, Let, Stmt
-from weft.ir.visit import mentions, stores, walk
+from weft.ir.visit import loads, mentions, stores, walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.emit_expr import emit_expr
@@ -97,13 +97,16 @@ def emit_launch(
     f = _function(program, kernel, nest, params)
     has_assert = any(isinstance(n, Assert) for n in walk(nest.body))
     together = any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(nest.body))
-    if follows := program.machine.has("dependent launch") and not together:
-        f.line(f"{f.use('follow_grid')}();")
-    if may_have_failed:
-        f.line(f"if (*{FAILED}) return;")
     counts = thread_counts(grid)
     shape = block_shape(counts) or (prod(counts), 1, 1)
     f.engine = engine = find_engine(grid, prod(shape), f.fresh("turns"), program.machine)
+    follows = program.machine.has("dependent launch") and not together
+    plain = not may_have_failed and not any(isinstance(s, Let) and loads(s.value) for s in grid.inner)
+    starts_before = follows and engine is not None and plain  # it touches no memory of the device for that
+    if follows and not starts_before:
+        f.line(f"{f.use('follow_grid')}();")
+    if may_have_failed:
+        f.line(f"if (*{FAILED}) return;")
     if engine is not None:
         grid = replace(grid, inner=(*grid.inner, Alloc(engine.barriers, grid.body)))
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
@@ -124,7 +127,7 @@ def emit_launch(
         if engine is None:
             emit_stmt(f, grid.body)
         else:
-            emit_roles(f, engine, grid.body, shape, grid.threads)
+            emit_roles(f, engine, grid.body, shape, grid.threads, follows=starts_before)
             shape = wider_shape(shape, engine.roles.producers)
     maps = () if engine is None else engine.tensor_maps
     extra = ((FAILED,) if may_have_failed or has_assert else ()) + ((ERROR_RECORD,) if has_assert else ())

@@ -70,6 +70,9 @@ void bulk_copy_{n}(void* to, const TensorMap* map, unsigned long long* turn, {pa
                ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(map),
                  "r"((unsigned)__cvta_generic_to_shared(turn)), {args} : "memory");
 }}"""
+_PREFETCH = """__device__ __forceinline__ void prefetch_map(const TensorMap* map) {
+  if (threadIdx.x + threadIdx.y + threadIdx.z == 0) asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}"""
 _REGISTERS = """template <int COUNT> __device__ __forceinline__ void {name}_registers() {{
   asm volatile("setmaxnreg.{way}.sync.aligned.u32 %0;" ::"n"(COUNT));
 }}"""
@@ -131,10 +134,15 @@ def wider_shape(shape: tuple[int, int, int], more: int) -> tuple[int, int, int]:
     return (x, y + more // x, 1) if y > 1 else (x + more, 1, 1)
 
 
-def emit_roles(f: Function, engine: Engine, body: Stmt, shape: tuple[int, int, int], threads: tuple[For, ...]) -> None:
+def emit_roles(
+    f: Function, engine: Engine, body: Stmt, shape: tuple[int, int, int], threads: tuple[For, ...], *, follows: bool
+) -> None:
+    """``follows``: barriers and maps are got ready before it is waited for the grid before."""
     axis, first = next((a, n) for a, n in zip("zyx", reversed(shape)) if n > 1)
-    turns, roles = f.memory(engine.barriers).pointer, engine.roles
+    turns, roles, begin = f.memory(engine.barriers).pointer, engine.roles, len(f.lines)
     f.line(f"{f.define('start_turns', _START)}<{sum(engine.turns)}, {roles.consumers // WARP}>({turns});")
+    if follows:
+        f.line(f"{f.use('follow_grid')}();")
     with f.braces(f"if (threadIdx.{axis} >= {first})"):
         if roles.moved:
             f.line(f"{f.define('give_registers', _REGISTERS.format(name='give', way='dec'))}<{roles.moved[0]}>();")
@@ -147,6 +155,8 @@ def emit_roles(f: Function, engine: Engine, body: Stmt, shape: tuple[int, int, i
         loop = find_bulk_loop(body)
         consumer = _consumer(_met(body, loop), loop)
         emit_stmt(f, consumer if _handed_on(body) else _unmet(consumer))
+    prefetch = f.define("prefetch_map", _PREFETCH)
+    f.lines[begin:begin] = [f"{'  ' * f.depth}{prefetch}(&{name});" for name in engine.maps.values()]
 
 
 def number_of_warps(f: Function, number: Code) -> Code:
