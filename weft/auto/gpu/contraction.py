@@ -42,13 +42,16 @@ from weft.auto.gpu.contraction_results import (
     is_narrow,
     keep_sums,
 )
-from weft.auto.gpu.contraction_spread import packed_stages, schedule_spread
+from weft.auto.gpu.contraction_spread import packed_part, packed_stages, schedule_spread
 from weft.auto.gpu.contraction_tiles import (
+    FEWEST_STAGES,
+    ROWS,
     ContractionPlan,
     Tiles,
     contraction_tiles,
     count_blocks,
     possible_plans,
+    spread_tiles,
     twin_tiles,
     with_stages,
 )
@@ -86,7 +89,8 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     prologue = find_prologue(draft, product) if "warps" in kinds else None
     tiles = contraction_tiles(product, draft.machine, (*kinds, "threads") if prologue is None else ("warps",))
     if prologue is not None:
-        tiles = _unpacking(draft, prologue, [t for t in tiles if t.rows >= product.rows.iterator.count])
+        tiles = _unpacking(draft, product, prologue, tiles)
+        product = replace(product, packed=packed_part(prologue))
     reader = epilogue_of(draft, stage)
     if reader is not None and is_narrow(reader):
         product = replace(product, stored=reader.write.buffer.dtype.itemsize)
@@ -115,13 +119,17 @@ def _prices(product: Product, machine: GpuMachine, plans: Sequence[ContractionPl
     return prices | {p: product_seconds(product, machine, p) for p in plans if not p.tiles.warps}
 
 
-def _unpacking(draft: GpuDraft, prologue: Stage, tiles: list[Tiles]) -> list[Tiles]:
+def _unpacking(draft: GpuDraft, product: Product, prologue: Stage, tiles: list[Tiles]) -> list[Tiles]:
     """Those of products that make an operand: what it is made of comes ahead where warps share the depth, as many
     pieces as shared memory has room for, and pieces are to be long, for each has two barriers more."""
-    ahead = [t for t in tiles if t.spread > 1 and draft.is_fast and not t.fetched]
-    longest = [t for t in ahead if t.depth == max(a.depth for a in ahead)]
-    room = draft.machine.shared_per_block - RESERVED_SHARED
-    return [replace(t, stages=packed_stages(prologue, t, room)) for t in longest] or tiles
+    rows, columns = (side.iterator.count for side in product.sides)
+    size, room = prologue.write.buffer.dtype.itemsize, draft.machine.shared_per_block - RESERVED_SHARED
+    spread = spread_tiles(rows, columns, product.deep, size) if rows <= ROWS and draft.is_fast else []
+    ahead = [replace(t, stages=packed_stages(prologue, t, room)) for t in spread]
+    ahead = [t for t in ahead if t.stages > FEWEST_STAGES]
+    longest = {t.columns: max(a.depth for a in ahead if a.columns == t.columns) for t in ahead}
+    found = dict.fromkeys(t for t in ahead if t.depth == longest[t.columns])
+    return list(found) or [t for t in tiles if t.rows >= rows and not t.fetched]
 
 
 def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float]:

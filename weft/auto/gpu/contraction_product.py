@@ -129,7 +129,8 @@ class Product:
 
     ``batch`` and ``around`` are the loops of other iterators, over ``batches`` products and around each of them;
     ``boxes`` what was found for tiles and results of some sizes (`box_sizes`). ``stored`` are bytes of a result, as the
-    formula that is done with each sum leaves it.
+    formula that is done with each sum leaves it; ``packed`` is the part of the columns' bytes that is read where a
+    formula makes them.
     """
 
     stage: Stage
@@ -143,6 +144,7 @@ class Product:
     batches: int
     around: tuple[str, ...]
     stored: int
+    packed: float = 1.0
     boxes: dict[tuple[int, int, int], Product | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -83,13 +83,17 @@ def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage |
 
 def packed_stages(prologue: Stage, tiles: Tiles, room: int) -> int:
     """Stages of rows, and of what columns are made of, that fit so many bytes beside columns and the warps' sums."""
-    made = prologue.write.buffer
-    size, pad = made.dtype.itemsize, WIDEST // made.dtype.itemsize
-    each = sum(buffer_bytes(b) for b in _sources(prologue).values()) / buffer_bytes(made) * size
-    rows, columns = (n * (tiles.depth + pad) * size for n in (tiles.rows, tiles.columns))
+    size = prologue.write.buffer.dtype.itemsize
+    rows, columns = (n * (tiles.depth * size + WIDEST) for n in (tiles.rows, tiles.columns))
+    each = packed_part(prologue) * size
     stage = rows + (ceil(each * tiles.columns * tiles.depth) if _comes_packed(prologue) else columns)
     once = (columns if _comes_packed(prologue) else 0) + 4 * tiles.spread * tiles.rows * (tiles.columns + 4)
-    return max(tiles.stages, min(MOST_STAGES, (room - once) // stage))
+    return min(MOST_STAGES, (room - once) // stage)
+
+
+def packed_part(prologue: Stage) -> float:
+    """How large what columns are made of is, as a part of these."""
+    return sum(map(buffer_bytes, _sources(prologue).values())) / buffer_bytes(prologue.write.buffer)
 
 
 def _sources(prologue: Stage) -> dict[str, Buffer]:
@@ -98,7 +102,7 @@ def _sources(prologue: Stage) -> dict[str, Buffer]:
 
 def _comes_packed(prologue: Stage) -> bool:
     """Whether what columns are made of is at most half as large as these."""
-    return 2 * sum(map(buffer_bytes, _sources(prologue).values())) <= buffer_bytes(prologue.write.buffer)
+    return 2 * packed_part(prologue) <= 1
 
 
 def _packed(draft: GpuDraft, prologue: Stage, load: str, piece: str) -> list[tuple[str, str]]:

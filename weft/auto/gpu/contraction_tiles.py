@@ -155,7 +155,7 @@ def spread_tiles(count: int, columns: int, deep: int, itemsize: int) -> list[Til
     rows, more = -(-count // ROWS) * ROWS, _longer(itemsize)
     return [
         Tiles(rows, across * 32, more * depth, rows, 32, stages, warps=True, spread=spread)
-        for across, spread in ((1, 8), (1, 4), (2, 4), (1, 16), (2, 8), (4, 2))
+        for across, spread in ((1, 8), (1, 4), (2, 4), (1, 16), (2, 8), (4, 2), (4, 4))
         for depth, stages in ((128, 4), (128, 6), (256, 3), (256, 4), (512, 3), (512, 4))
         if columns % (32 * across) == deep % (more * depth) == 0 and depth >= 64 * spread
     ]

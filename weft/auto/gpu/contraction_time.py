@@ -64,7 +64,8 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     stored = tiles.rows * tiles.columns * (product.stored if plan.parts == 1 else 4) * product.store_overhead
     moved = copied * (rates.l2_bytes / rates.fetched_bytes if fetched else 1.0)
     if product.is_thin and tiles.kind == "warps":  # rows that are not there are zeros
-        moved = THIN_BYTES * (min(tiles.rows, product.rows.count) + tiles.columns) * tiles.depth * size
+        rows = min(tiles.rows, product.rows.count)
+        moved = THIN_BYTES * (rows + product.packed * tiles.columns) * tiles.depth * size
     warps = tiles.threads / WARP
     alone = max(piece.issued / min(ISSUE, warps), piece.lsu, piece.matrix)
     if fetched:  # two of the stages are being multiplied
@@ -90,7 +91,8 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         threads=tiles.threads,
         registers=piece.registers,
         shared=shared,
-        dram=sum(n * buffer_bytes(s.access.buffer) for n, s in zip((1, tiles.twins), product.sides)) + blocks * stored,
+        dram=sum(n * buffer_bytes(s.access.buffer) for n, s in zip((1.0, tiles.twins * product.packed), product.sides))
+        + blocks * stored,
         l2=blocks * (pieces * moved + stored),
         issued=pieces * piece.issued + stored / WIDEST,
         lsu=pieces * piece.lsu + stored / L1_BYTES,
