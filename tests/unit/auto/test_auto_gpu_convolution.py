@@ -13,7 +13,7 @@ import weft
 import weft.auto.gpu.contraction as contraction
 from weft.auto.gpu.box_sizes import with_box
 from weft.auto.gpu.contraction_product import read_product
-from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.auto.plan import Decision
@@ -75,6 +75,18 @@ def test_results(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     args = arguments(s)
     wanted = weft.define(text)(*args).astype(np.float32)
     np.testing.assert_array_equal(s.build()(*args).astype(np.float32), wanted)  # the grid, as it runs on the CPU
+
+
+@pytest.mark.parametrize("case", ["3x3", "stride 2"])
+def test_channels_are_summed_in_parts(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pixels are few: a launch for the parts, of boxes that the copy engine fetches, and one that adds them up."""
+    plan = ContractionPlan(replace(GROUPED, depth=32), 2, boxed=True)
+    monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [plan])
+    s, decisions, text = start(case)
+    assert any("2 parts of 32 steps" in d.what for d in decisions), decisions
+    args = arguments(s)
+    wanted = weft.define(text)(*args).astype(np.float32)
+    np.testing.assert_array_equal(s.build()(*args).astype(np.float32), wanted)
 
 
 @pytest.mark.parametrize("step", [1, 2])

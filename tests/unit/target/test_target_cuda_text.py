@@ -126,3 +126,14 @@ def test_digits_of_an_index_are_cut_off_from_below() -> None:
     kernel = parse_kernel("""kernel k(A: float32[128], out B: float32[128]) { thread t in 0:128 {
       B[t] = A[t % 64 // 8 * 9 + t % 8] } }""")
     assert "A[((t >> 3) & 7) * 9 + (t & 7)]" in emit_kernel(kernel, H200)
+
+
+def test_small_integers_become_floats_without_a_conversion() -> None:
+    """What lies in the fraction of a float, by its range; others are converted."""
+    text = """kernel f(A: uint8[256], B: int32[256], out C: float32[256], out D: float32[256]) {
+      block b in 0:2 { thread t in 0:128 {
+        C[b*128 + t] = float32(int32(A[b*128 + t]) - int32(8))
+        D[b*128 + t] = float32(B[b*128 + t]) } } }"""
+    source = emit_kernel(parse_kernel(text), H200)
+    assert source.count("= small_float(") == 1
+    assert "(float)B[" in source
