@@ -79,7 +79,7 @@ def test_results(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("case", ["3x3", "stride 2"])
 def test_channels_are_summed_in_parts(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where pixels are few: a launch for the parts, of boxes that the copy engine fetches, and one that adds them up."""
+    """Where pixels are few: a launch for the parts, of boxes that the engine fetches, and one that adds them up."""
     plan = ContractionPlan(replace(GROUPED, depth=32), 2, boxed=True)
     monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [plan])
     s, decisions, text = start(case)
