@@ -203,12 +203,6 @@ inline void host_bulk_copy(void* to, const void* map, unsigned long long* turn, 
 
 inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 inline float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
-inline unsigned __byte_perm(unsigned x, unsigned y, unsigned which) {
-  const unsigned long long both = (unsigned long long)y << 32 | x;
-  unsigned made = 0;
-  for (int i = 0; i < 4; ++i) made |= (unsigned)(both >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
-  return made;
-}
 inline unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }

@@ -63,7 +63,6 @@ _COPIES = (
      " for (unsigned& u : x) u = u + 0x1000 & ~0x1fffu; }"),
     (emit_fetch._FETCH, "template <int ALIGN> void fetch_words(unsigned (&x)[4], const void* p) {"
      " memcpy(x, p, sizeof(x)); }"),
-    (emit_fetch._FETCH_HALF, "template <int ALIGN> void fetch_half(unsigned* x, const void* p) { memcpy(x, p, 8); }"),
     (emit_fetch._READ, "inline void read_words(unsigned (&x)[4], const void* p) { memcpy(x, p, sizeof(x)); }"),
     (async_copies._PUBLISH, "inline void publish() {}"),
     (emit_wgmma._PLACE, ""),

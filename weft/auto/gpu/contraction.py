@@ -124,8 +124,9 @@ def _unpacking(draft: GpuDraft, product: Product, prologue: Stage, tiles: list[T
     pieces as shared memory has room for, and pieces are to be long, for each has two barriers more."""
     rows, columns = (side.iterator.count for side in product.sides)
     size, room = prologue.write.buffer.dtype.itemsize, draft.machine.shared_per_block - RESERVED_SHARED
-    spread = spread_tiles(rows, columns, product.deep, size) if rows <= ROWS and draft.is_fast else []
-    ahead = [replace(t, stages=packed_stages(prologue, t, room)) for t in spread]
+    spread = spread_tiles(rows, columns, product.deep, size, least=32) if rows <= ROWS and draft.is_fast else []
+    many = sorted(spread, key=lambda t: -t.spread)  # all of them unpack
+    ahead = [replace(t, stages=packed_stages(prologue, t, room)) for t in many]
     ahead = [t for t in ahead if t.stages > FEWEST_STAGES]
     longest = {t.columns: max(a.depth for a in ahead if a.columns == t.columns) for t in ahead}
     found = dict.fromkeys(t for t in ahead if t.depth == longest[t.columns])

@@ -41,11 +41,7 @@ def cut_tile(s: Schedule, p: Product, tiles: Tiles, loops: Sequence[str]) -> Dig
     else:  # warps, tiles of 16 rows, halves of 8, lanes; warps, tiles of 8 columns, lanes of pairs
         factors = [(tiles.own_rows, ROWS, HALF), (tiles.own_columns, COLUMNS, PAIR)]
         own = [(-3, -2), (-3, -1)]
-        if tiles.fetched and not p.columns.along_depth:  # a lane has columns side by side, one of each tile
-            side = tiles.own_columns // COLUMNS
-            factors[1], own[1] = (tiles.own_columns, PAIR * side, side), (-2, -1)
     (down, mine), (across, others) = (_cut(s, *direction) for direction in zip(loops, factors, own))
-    others = others[::-1] if own[1] == (-2, -1) else others
     return (*down[:-1], *across[:-1], down[-1], across[-1]), (*mine, *others)
 
 

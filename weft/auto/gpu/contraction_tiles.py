@@ -150,30 +150,26 @@ def thin_tiles(count: int, columns: int, itemsize: int, sms: int) -> list[Tiles]
     ]
 
 
-def spread_tiles(count: int, columns: int, deep: int, itemsize: int) -> list[Tiles]:
-    """Tiles of all ``count`` rows whose warps share the depth, so that there are blocks enough without parts of it."""
+def spread_tiles(count: int, columns: int, deep: int, itemsize: int, least: int = 64) -> list[Tiles]:
+    """Tiles of all ``count`` rows whose warps share the depth, ``least`` or more of a piece for each, so that there are
+    blocks enough without parts of it."""
     rows, more = -(-count // ROWS) * ROWS, _longer(itemsize)
     return [
         Tiles(rows, across * 32, more * depth, rows, 32, stages, warps=True, spread=spread)
         for across, spread in ((1, 8), (1, 4), (2, 4), (1, 16), (2, 8), (4, 2), (4, 4))
         for depth, stages in ((128, 4), (128, 6), (256, 3), (256, 4), (512, 3), (512, 4))
-        if columns % (32 * across) == deep % (more * depth) == 0 and depth >= 64 * spread
+        if columns % (32 * across) == deep % (more * depth) == 0 and depth >= least * spread
     ]
 
 
-def fetched_tiles(count: int, columns: int, deep: int, itemsize: int, *, along: bool) -> list[Tiles]:
-    """Tiles of all ``count`` rows whose warps share the depth and fetch columns themselves: so many bytes at a time
-    that enough are under way, without a barrier in between. Columns that do not lie ``along`` the depth come 4 or 8 a
-    lane."""
+def fetched_tiles(count: int, columns: int, deep: int, itemsize: int) -> list[Tiles]:
+    """Tiles of all ``count`` rows whose warps share the depth and fetch columns themselves. Where they were timed, 16
+    warps were best, with columns for so many lanes that each loads four or eight times 16 bytes ahead."""
     rows = -(-count // ROWS) * ROWS
     return [
-        Tiles(rows, own, depth, rows, own, stages, warps=True, spread=spread, fetched=True)
-        for own in ((16, 32, 64) if along else (32, 64))
-        for spread in (8, 16, 32)
-        for turns in ((8, 4, 2, 1) if along else (4, 2, 1))
-        for stages in (3, 2)
-        if columns % own == deep % (depth := turns * spread * FETCHED_BYTES // itemsize) == 0
-        if own * turns <= 128
+        Tiles(rows, own, depth, rows, own, 3, warps=True, spread=16, fetched=True)
+        for own, turns in ((32, 2), (64, 1))
+        if columns % own == deep % (depth := turns * 16 * FETCHED_BYTES // itemsize) == 0
     ]
 
 
@@ -200,10 +196,8 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
         every += thin_tiles(rows, columns, size, machine.sms)
         if rows <= ROWS and not (product.batch or product.around):
             every += spread_tiles(rows, columns, product.deep, size)
-            along = product.columns.along_depth
-            fits = product.rows.along_depth and all(s.whole_bytes == WIDEST for s in product.sides)
-            if fits and size <= 2 and (along or size == 2):
-                every += fetched_tiles(rows, columns, product.deep, size, along=along)
+            if size <= 2 and all(s.along_depth and s.whole_bytes == WIDEST for s in product.sides):
+                every += fetched_tiles(rows, columns, product.deep, size)
     return [t for t in every if (_fits(product, t) or has_boxes(product, t)) and _has_room(machine, t, size)]
 
 
@@ -235,8 +229,9 @@ def possible_plans(
         most = 2 * machine.sms // count_blocks(plan.of(product), plan.tiles) if may_part else 1
         most = 1 if plan.tiles.spread > 1 else most
         steps = product.steps if plan.boxed else product.deep
-        fewest = (SHORTEST * product.deep // steps, plan.tiles.depth)
-        parts = [n for n in PARTS if n == 1 or (n <= most and product.deep // n >= max(fewest))]
+        parts = [n for n in PARTS if n == 1 or (n <= most and steps // n >= SHORTEST)]
+        if plan.boxed:  # pieces that are not full would be tested element by element
+            parts = [n for n in parts if n == 1 or product.deep % (n * plan.tiles.depth) == 0]
         found += [replace(plan, parts=n) for n in parts]
     if product.moved_apart(machine):
         found += [replace(p, moved=True) for p in found if p.tiles.grouped]

@@ -33,8 +33,14 @@ STEP_CYCLES, COPY_CYCLES = 33, 16
 #: How many times the bytes of few rows and of what they are multiplied with cost that come from the second cache: where
 #: that was timed, a multiprocessor got some 20 bytes a cycle, wherever they came from.
 THIN_BYTES = 1.35
+#: The same where lanes fetch columns themselves: some 32 bytes a cycle.
+FETCHED_THIN = 0.9
 #: The part of a launch's own time that one takes which follows another of the same program: it starts as that ends.
 FOLLOWING = 0.4
+#: Where one group of warps multiplies alone, fewer than so many columns: the share of the rate of others that it had
+#: where it was timed; and the cycles that its tiles, and those of 64 columns, took longer.
+ALONE_COLUMNS, ALONE_SHARE = 256, 0.68
+ALONE_CYCLES, NARROW_CYCLES = 2000, 1000
 #: Registers of a thread besides sums and operands.
 OTHER_REGISTERS = 32
 
@@ -65,7 +71,8 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     moved = copied * (rates.l2_bytes / rates.fetched_bytes if fetched else 1.0)
     if product.is_thin and tiles.kind == "warps":  # rows that are not there are zeros
         rows = min(tiles.rows, product.rows.count)
-        moved = THIN_BYTES * (rows + product.packed * tiles.columns) * tiles.depth * size
+        times = FETCHED_THIN if tiles.fetched else THIN_BYTES
+        moved = times * (rows + product.packed * tiles.columns) * tiles.depth * size
     warps = tiles.threads / WARP
     alone = max(piece.issued / min(ISSUE, warps), piece.lsu, piece.matrix)
     if fetched:  # two of the stages are being multiplied
@@ -97,10 +104,15 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         issued=pieces * piece.issued + stored / WIDEST,
         lsu=pieces * piece.lsu + stored / L1_BYTES,
         matrix=pieces * piece.matrix,
-        chain=pieces * each,
+        chain=pieces * each + (_slow_cycles(tiles) if fetched and pieces > 1 else 0.0),
         trips=1.0 if fetched and pieces == 1 else 2.0,  # operands of the next tiles come while one is stored
     )
     return launch_time(work, machine)
+
+
+def _slow_cycles(tiles: Tiles) -> float:
+    alone = ALONE_CYCLES if tiles.rows == GROUP_ROWS else 0.0
+    return alone + (NARROW_CYCLES if tiles.columns == GROUP_ROWS else 0.0)
 
 
 def product_seconds(
@@ -143,10 +155,12 @@ def _piece(tiles: Tiles, rates: Rates, size: int, copies: float, fetched: bool) 
     if tiles.grouped:
         read = 1.0 * tiles.rows // GROUP_ROWS * (tiles.twins * GROUP_ROWS + tiles.all_columns) * tiles.depth * size
         registers = tiles.all_columns // 2 + OTHER_REGISTERS
+        is_alone = fetched and tiles.rows == GROUP_ROWS and tiles.all_columns < ALONE_COLUMNS
+        share = rates.fetched_share * (ALONE_SHARE if is_alone else 1.0) if fetched else rates.wgmma_share
         return Piece(
             copies + 8 * warps,
             (read + copied) / (L1_BYTES * rates.shared_share),
-            products * size / 2 / (rates.wgmma * (rates.fetched_share if fetched else rates.wgmma_share)),
+            products * size / 2 / (rates.wgmma * share),
             registers,
         )
     read = warps * (tiles.own_rows + tiles.own_columns) * tiles.depth // tiles.spread * size

@@ -1,7 +1,6 @@
 """The code of products whose columns lie in memory: each lane loads 16 bytes at a time, its part of two instructions.
 
-Of columns along the depth those are 8 elements of one, in the order of which k is taken for both operands. Else a lane
-has 8 columns beside each other for 8 k, or 4: one of each tile of 8 columns, whose words are put together from two k.
+Those are 16 bytes of one column, along the depth: k are taken in that order for both operands.
 """
 
 from __future__ import annotations
@@ -53,28 +52,6 @@ _TWICE = """__device__ __forceinline__ void twice_{name}({sums}& c0, {sums}& c1,
   {name}(c0, c1, c2, c3, first, b[0], b[1]);
   {name}(c0, c1, c2, c3, second, b[2], b[3]);
 }}"""
-#: 4 columns of a k.
-_FETCH_HALF = """template <int ALIGN> __device__ __forceinline__ void fetch_half(unsigned* x, const void* p) {
-  if constexpr (ALIGN >= 8) {
-    asm volatile("ld.global.L1::no_allocate.L2::256B.v2.u32 {%0, %1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "l"(p));
-  } else {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      x[i] = ((const unsigned short*)p)[2 * i] | (unsigned)((const unsigned short*)p)[2 * i + 1] << 16;
-    }
-  }
-}"""
-#: The same of a column that lies across: of 8 k, words of two columns each, 4 or 2 of each k.
-_ACROSS = """__device__ __forceinline__ void across_{name}({sums}& c0, {sums}& c1, {sums}& c2, {sums}& c3,
-    const unsigned (&x)[4], const unsigned (&y)[4], const unsigned* b, int count, int column) {{
-  unsigned words[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {{
-    const unsigned low = b[2 * i * count + column / 2], high = b[(2 * i + 1) * count + column / 2];
-    words[i] = column % 2 ? __byte_perm(low, high, 0x7632) : __byte_perm(low, high, 0x5410);
-  }}
-  twice_{name}(c0, c1, c2, c3, x, y, words);
-}}"""
 
 
 def emit_fetch_a(f: Function, type: str, call: Call) -> None:
@@ -105,22 +82,6 @@ def _own_words(f: Function, place: Expr, lane: Expr, row: int, step: int) -> str
     return f"({at} / 4 * {row} + {at} % 4 * {half_row(place)} + {4 * step * half_row(place)})"
 
 
-def emit_fetch_across(f: Function, type: str, call: Call) -> None:
-    """Columns beside each other of B, 8 or 4 of them, for 8 k each."""
-    to, place, lane, *numbers = call.args
-    _, count, step, _, column, k = map(number_of, numbers)
-    assert isinstance(place, AddressOf)
-    deep, first = half_row(place), fragment_number(to)
-    fetch = f.define("fetch_words", _FETCH) if count == deep else f.define("fetch_half", _FETCH_HALF)
-    align, at = min(ROW_BYTES, f.memory(place.buffer).align), emit_expr(f, lane).inside(LEVEL["*"])
-    for n in range(deep):
-        own = f"({at} % 4 * {deep * k} + {at} / 4 * {column} + {(4 * step * deep + n) * k})"
-        source = f"{place_pointer(f, place)} + {own}"
-        word = f"{fragment_name(f, to)}[{emit_expr(f, simplify(first + n * count // deep)).text}]"
-        word = word if count == deep else f"{word} + {n * 2 % 4}"
-        f.line(f"{fetch}<{align}>({word}, {source});")
-
-
 def emit_twice(f: Function, type: str, call: Call) -> None:
     """Two instructions: 16 rows by 8 columns of two steps."""
     name, own = instruction_text(f, type, call)
@@ -131,20 +92,5 @@ def emit_twice(f: Function, type: str, call: Call) -> None:
     f.line(f"{f.define(f'twice_{name}', text)}({own}, {', '.join(rows)}, {column});")
 
 
-def emit_across(f: Function, type: str, call: Call) -> None:
-    """The same where columns lie across."""
-    name, own = instruction_text(f, type, call)
-    sums, a, b, _, nj, *_ = call.args
-    assert isinstance(b, AddressOf)
-    element = "int" if sums.buffer.dtype.is_integer else "float"  # type: ignore[attr-defined]
-    f.define(f"twice_{name}", _TWICE.format(name=name, sums=element))
-    rows = [f"{fragment_name(f, a)}[{emit_expr(f, simplify(fragment_number(a) * 2 + n)).text}]" for n in range(2)]
-    first = emit_expr(f, simplify(b.indices[0] * b.buffer.shape[1])).text
-    called, count = f.define(f"across_{name}", _ACROSS.format(name=name, sums=element)), number_of(b.buffer.shape[1])
-    words = f"{fragment_name(f, b)}[{first}], {count // 2}"
-    f.line(f"{called}({own}, {', '.join(rows)}, {words}, {emit_expr(f, nj).text});")
-
-
 #: What writes each of these steps.
-FETCHES = {"fetch_a": emit_fetch_a, "fetch_b": emit_fetch_b, "twice": emit_twice, "fetch_across": emit_fetch_across,
-           "across": emit_across}  # fmt: skip
+FETCHES = {"fetch_a": emit_fetch_a, "fetch_b": emit_fetch_b, "twice": emit_twice}

@@ -48,7 +48,7 @@ _MMA = """__device__ __forceinline__ void {name}({sums}& c0, {sums}& c1, {sums}&
 }}"""
 
 #: Registers of a fragment, by what loads it.
-_REGISTERS = {"load_a": 4, "load_b": 2, "fetch_a": 8, "fetch_b": 4, "fetch_across": 4}
+_REGISTERS = {"load_a": 4, "load_b": 2, "fetch_a": 8, "fetch_b": 4}
 
 
 def find_fragments(body: Stmt) -> dict[str, int]:

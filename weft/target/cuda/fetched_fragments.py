@@ -41,8 +41,6 @@ class FetchedFragments:
     def fetch(self, step: int, values: Mapping[Var, Expr]) -> Stmt:
         p = self.products
         where = (self._place(self.b, step, idx(0)), moved(p.b.place, values), self.lane)
-        if p.b.k != 1:
-            return self._call("fetch_across", *where, *map(idx, (0, p.columns, step, 1, p.b.row, p.b.k)))
         return self._call("fetch_b", *where, *map(idx, (0, p.columns, step, p.b.row, p.b.k)))
 
     def steps(self, ahead: Mapping[Var, Expr] | None) -> Iterator[Stmt]:
@@ -61,8 +59,7 @@ class FetchedFragments:
         n = self.products.numbers
         fragments = (self._place(self.a, 0, idx(mi)), self._place(self.b, step, self.column))
         strides = map(idx, (n["c_mi"], n["c_half"], n["c_nj"], n["c_odd"]))
-        what = "twice" if self.products.b.k == 1 else "across"
-        call = self._call(what, self.products.sums, *fragments, idx(mi), self.column, *strides)
+        call = self._call("twice", self.products.sums, *fragments, idx(mi), self.column, *strides)
         return For(self.column, idx(0), idx(self.products.columns), "unroll", call)
 
     def _place(self, buffer: Buffer, slot: int, number: Expr) -> AddressOf:

@@ -9,9 +9,8 @@ every 16 by 8 tile of sums, lane ``(row, pair)`` has the elements in rows ``row`
 
 and sums that are kept by those thread loops are where the instruction wants them. A and B are in shared memory; their
 fragments are loaded by ``ldmatrix``, transposed where k is not the dimension that lies side by side, and those of a
-step while the step before is computed. B may also lie in memory: then lanes load (``fetch``) 16 bytes each, fragments
-of two steps, whose k are taken in another order on both sides. Where columns lie side by side there, a lane has 4 or 8
-of them, one of each tile of 8, for 8 k.
+step while the step before is computed. B may also lie in memory, if k is the dimension that lies side by side there:
+then lanes load (``fetch``) 16 bytes each, fragments of two steps, whose k are taken in another order on both sides.
 
 ``wgmma`` multiplies with four warps, which have 16 rows each one after another. It reads A and B from shared memory
 itself, in swizzled rows of 128 bytes, and works on its own until it is waited for; the nest of a lane is the same but
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
 
 _MMA = """
 kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
-              B: {u}[NJ, 4, 2, KS, {k}] strides [b_nj, 2 * b_col, b_col, {k} * b_k, b_k],
+              B: {u}[NJ, 4, 2, KS, {k}] strides [8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
               out C: {c}[MI, 2, 8, NJ, 4, 2] strides [c_mi, c_half, c_row, c_nj, c_pair, c_odd],
-              KS: int64, MI: int64, NJ: int64, a_row: int64, a_k: int64, b_nj: int64, b_col: int64, b_k: int64,
+              KS: int64, MI: int64, NJ: int64, a_row: int64, a_k: int64, b_col: int64, b_k: int64,
               c_mi: int64, c_half: int64, c_row: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
   thread row in 0:8 {{ thread pair in 0:4 {{
     for step in 0:KS {{ for mi in 0:MI {{ for half in 0:2 {{ for nj in 0:NJ {{ for odd in 0:2 {{ for k in 0:{k} {{
@@ -88,9 +87,6 @@ kernel {name}_multiply(out C: {c}[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c
 #: Fragments of two steps at once, and their products: in which order k are taken, is the instructions' business.
 _FETCH_A, _FETCH_B = (t.replace("_load_", "_fetch_") for t in (_LOAD_A, _LOAD_B))
 _MULTIPLY_TWO = _MULTIPLY.replace("_multiply(", "_twice(")
-_FETCH_ACROSS = _LOAD_B.replace("_load_b(", "_fetch_across(").replace("[8 * col,", "[apart,")
-_FETCH_ACROSS = _FETCH_ACROSS.replace("col: int64", "apart: int64, col: int64")
-_MULTIPLY_ACROSS = _MULTIPLY.replace("_multiply(", "_across(")
 #: The same for groups of warps: started, and done when it is waited for.
 _START = """
 kernel {name}_start(out C: {c}[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_odd],
@@ -188,7 +184,7 @@ for _types in PAIRS:
     for _text in (_LOAD_A, _LOAD_B, _MULTIPLY):
         _declared(_text, "mma", _types)
     if "float32" not in _types:
-        for _text in (_FETCH_A, _FETCH_B, _MULTIPLY_TWO, _FETCH_ACROSS, _MULTIPLY_ACROSS):
+        for _text in (_FETCH_A, _FETCH_B, _MULTIPLY_TWO):
             _declared(_text, "mma", _types, times=2)
         _declared(_START, "wgmma", _types)
         _declared(_BEGIN, "wgmma", _types)

@@ -116,7 +116,7 @@ class GroupProducts:
 def read_products(site: Site, s: Tensorized, hardware: Hardware) -> Products | None:
     """None where operands are not in shared memory, rows of 16 bytes, or sums not in the registers of the lane.
 
-    Columns may also be in memory, for an even number of steps: along the depth, or some side by side for each lane.
+    Columns may also be in memory, along the depth and for an even number of steps.
     """
     warps = _Units.find(site, 1)
     found = None if warps is None else warps.match(site, hardware, s.body, (0, 1, 3))
@@ -125,10 +125,7 @@ def read_products(site: Site, s: Tensorized, hardware: Hardware) -> Products | N
     places, n = found
     fetched = places["B"].buffer.scope == "global" and n["a_k"] == 1 and n["KS"] % 2 == 0
     a = warps.operand(site, places["A"], n["a_row"], n["a_k"])
-    if n["NJ"] > 1 and n["b_nj"] != 8 * n["b_col"]:
-        b = warps.across(site, places["B"], n) if fetched else None
-    else:
-        b = warps.operand(site, places["B"], n["b_col"], n["b_k"], "global" if fetched else "shared")
+    b = warps.operand(site, places["B"], n["b_col"], n["b_k"], "global" if fetched else "shared")
     return None if a is None or b is None else Products(a, b, places["C"], n, warps.lane(site))
 
 
@@ -240,17 +237,6 @@ class _Units:
         if start is None or any(step * size % ROW_BYTES for step in steps):
             return None
         return Operand(self.first(site, place), row, k)
-
-    def across(self, site: Site, place: AddressOf, n: Mapping[str, int]) -> Operand | None:
-        """Where columns of two bytes are in memory that lie side by side, 4 or 8 for each lane; None where they do
-        not."""
-        size = place.buffer.dtype.itemsize
-        start = linear_offset(place.buffer, place.indices)
-        whole = n["NJ"] in (4, 8) and (n["b_nj"], n["b_col"]) == (1, n["NJ"]) and size == 2
-        steps = [] if start is None else [n["b_k"], start.constant, *start.terms.values()]
-        if start is None or not whole or place.buffer.name in site.private or any(s * size % ROW_BYTES for s in steps):
-            return None
-        return Operand(self.first(site, place), n["b_col"], n["b_k"])
 
     def has_in_lanes(self, site: Site, s: Tensorized, place: AddressOf, row: int, k: int) -> bool:
         """Whether each lane has stored itself what an instruction takes of the left matrix from its registers, and
