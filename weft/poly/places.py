@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Expr, Var, idx
-from weft.ir.interval import Interval, Ranges
+from weft.ir.interval import Ranges
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.solve import Form
@@ -77,4 +77,4 @@ def _in_terms_of(e: Expr, whole: Expr, first: Var, step: int, ranges: Ranges) ->
         return _WHOLE if n == whole else None
 
     rewritten = substitute(rewrite(e, visit), {first: _WHOLE // idx(step)})
-    return simplify(rewritten, {**ranges, _WHOLE.name: Interval(0, None)})
+    return simplify(rewritten, {**ranges, _WHOLE.name: linear_form(whole).bounds(ranges)})

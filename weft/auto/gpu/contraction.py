@@ -41,6 +41,7 @@ from weft.auto.gpu.contraction_results import (
     has_room,
     is_narrow,
     keep_sums,
+    reads_beside,
 )
 from weft.auto.gpu.contraction_spread import packed_part, packed_stages, schedule_spread
 from weft.auto.gpu.contraction_tiles import (
@@ -94,12 +95,13 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     reader = epilogue_of(draft, stage)
     if reader is not None and is_narrow(reader):
         product = replace(product, stored=reader.write.buffer.dtype.itemsize)
-        tiles = [t for t in tiles if not t.grouped or has_room(draft, product, t, reader)]
+        beside = reads_beside(product, reader)
+        tiles = [t for t in tiles if not t.grouped or has_room(draft, product, t, reader, beside)]
     plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
     prices = _prices(product, draft.machine, plans)
     if reader is not None and (twins := find_twins(draft, product)):
         together = [
-            t for t in twin_tiles(product, draft.machine, 1 + len(twins)) if has_room(draft, product, t, reader)
+            t for t in twin_tiles(product, draft.machine, 1 + len(twins)) if has_room(draft, product, t, reader, False)
         ]
         apart = len(twins) * min(prices.values(), default=0.0)  # the others would come after
         prices = {plan: seconds + apart for plan, seconds in prices.items()}
@@ -144,7 +146,8 @@ def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float
     reader = epilogue_of(draft, stage)
     if reader is not None and is_narrow(reader):
         product = replace(product, stored=reader.write.buffer.dtype.itemsize)
-        tiles = [t for t in tiles if has_room(draft, product, t, reader)]
+        beside = reads_beside(product, reader)
+        tiles = [t for t in tiles if has_room(draft, product, t, reader, beside)]
     plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
     turned = [replace(p, turned=True) for p in plans if p.boxed and not p.moved]
     return {p: product_seconds(product, draft.machine, p, draft.constants) for p in turned}

@@ -55,9 +55,8 @@ def _staged_columns(tiles: Tiles) -> int:
     return 2 * BLOCK if tiles.columns % (2 * BLOCK) == 0 else BLOCK
 
 
-def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage) -> bool:
+def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage, with_sums: bool) -> bool:
     """Whether shared memory also holds results, or sums, where they go through it."""
-    with_sums = reads_beside(p, reader)
     size = p.stage.write.buffer.dtype.itemsize if with_sums else reader.write.buffer.dtype.itemsize
     staged = tiles.rows * ((BLOCK if with_sums else _staged_columns(tiles)) + WIDEST // size) * size
     operands = tiles.shared_bytes(p.rows.access.buffer.dtype.itemsize)

@@ -23,7 +23,11 @@ from weft.target.cuda.emit_mma import (
 #: array does.
 _FETCH = """template <int ALIGN> __device__ __forceinline__ void fetch_words(unsigned (&x)[4], const void* p) {
   if constexpr (ALIGN >= 16) {
+#if __CUDA_ARCH__ >= 800
     asm volatile("ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+#else
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+#endif
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "l"(p));
   } else if constexpr (ALIGN >= 4) {
 #pragma unroll
