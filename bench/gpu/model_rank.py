@@ -25,7 +25,7 @@ from typing import Any
 
 from bench.gpu.measure import ROTATED
 from bench.gpu.rank_build import Built, Job, build_schedule
-from bench.gpu.rank_cases import all_cases, rank_cases
+from bench.gpu.rank_cases import all_cases, rank_cases, usual_cases
 from bench.gpu.workloads import Workload
 from bench.ranks import spearman
 
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     if not torch.cuda.is_available():
         print("there is no GPU", file=sys.stderr)
         return 2
-    cases = all_cases()
+    cases = all_cases() if options.only else usual_cases()
     chosen = [n for n, c in enumerate(cases) if not options.only or any(part in c.name for part in options.only)]
     samples = list(measure_all(torch, cases, chosen, options.draws, options.seed))
     print("\n".join(summary(samples, len(rank_cases()))))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bench.gpu.convolutions import convolutions
+from bench.gpu.narrow import narrow
+from bench.gpu.products import products
 from bench.gpu.workloads import Workload, defined, library, normal, workloads
 
 SCALED = "def scaled(float32(M,N) X, float32(N) G) -> (O) { O(m,n) = X(m,n) * G(n) + 1.0 }"
@@ -43,6 +46,11 @@ def _case(name: str, group: str, op: Callable[[], Any], make: Callable[[Any], An
     return Workload(name, group, op, make, lambda torch, *args: None)
 
 
-def all_cases() -> list[Workload]:
+def usual_cases() -> list[Workload]:
     """Those that random plans are drawn for, then those of `bench.gpu`, whose candidates are all measured."""
     return [*rank_cases(), *workloads()]
+
+
+def all_cases() -> list[Workload]:
+    """These, and matrix work, which is measured if it is asked for by name."""
+    return [*usual_cases(), *products(), *convolutions(), *narrow()]
