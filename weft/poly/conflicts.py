@@ -212,8 +212,8 @@ class Meeting:
         if here is None or there is None:
             return None
         there = {primed(n) if n in self.marked else n: c for n, c in there.items()}
-        first, second = loop_ranges(self.first), loop_ranges(self.second)
-        return Gaps([combine(here, there, -1)], first, second, {n: primed(n) for n in self.marked})
+        names = {n: primed(n) for n in self.marked}
+        return Gaps([combine(here, there, -1)], self.first.ranges, self.second.ranges, names)
 
     def _solve_bounds(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
         inequalities = list(order)

@@ -16,7 +16,6 @@ from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.solve import Form
 from weft.ir.visit import Node, rewrite, substitute, walk
-from weft.poly.infer_spans import loop_ranges
 from weft.poly.leaves import Access, Leaf
 
 #: Stands for the sum whose quotients and remainders subscripts are.
@@ -35,13 +34,11 @@ def _place_of(leaf: Leaf, access: Access) -> Form | None:
     indices = [leaf.resolve(i) for i in access.indices]
     offset = linear_offset(access.buffer, tuple(indices))
     place = None if offset is None else _form(offset, leaf)
-    found = _sum(indices, loop_ranges(leaf)) if place is None else None
+    found = _sum(indices, leaf.ranges) if place is None else None
     if found is None:
         return place
     whole, first, step = found
-    joined = linear_offset(
-        access.buffer, tuple(_in_terms_of(i, whole, first, step, loop_ranges(leaf)) for i in indices)
-    )
+    joined = linear_offset(access.buffer, tuple(_in_terms_of(i, whole, first, step, leaf.ranges) for i in indices))
     times = 0 if joined is None else joined.terms.pop(_WHOLE, 0)
     return None if joined is None or not times else _form(joined.add(linear_form(whole), times), leaf)
 
