@@ -17,7 +17,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.ir.stmt import Barrier, Kernel
+from weft.ir.stmt import Alloc, Barrier, Kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
 from weft.passes.gpu_to_cpu.split_threads import split_threads
@@ -76,24 +76,6 @@ def test_what_is_cheap_is_computed_again_and_what_is_not_is_kept() -> None:
     assert "two_kept" not in done
     assert "old_kept" not in done
     assert done.count("alloc sum_kept") == 1
-
-
-def test_what_is_used_later_is_stored_not_what_it_is_computed_from() -> None:
-    done = print_kernel(
-        split(
-            program("""
-      let x: int32 = B[b * 32 + t]
-      let y: int32 = x + 1_i32
-      let z: int32 = x - 1_i32
-      S[t] = y
-      B[b * 32 + t] = 0_i32
-      barrier(block)
-      B[b * 32 + t] = y * z + S[31 - t]""")
-        )
-    )
-    assert "y_kept" in done
-    assert "z_kept" in done
-    assert "x_kept" not in done
 
 
 def test_values_that_all_threads_agree_on_are_computed_once() -> None:
@@ -463,3 +445,23 @@ def test_shared_storage_that_each_thread_would_make_is_refused(turn: Any) -> Non
       B[t] = S[31 - t] } } }""")
     with pytest.raises(UnsupportedError, match="`S` is shared storage made by each thread"):
         turn(kernel)
+
+
+@pytest.mark.parametrize(
+    ("lets", "used", "stored"),
+    [
+        ("let x: int32 = B[t] let y: int32 = x + 1_i32 let z: int32 = x * 2_i32", "y + z", {"x"}),
+        ("let x: int64 = int64(B[t]) let y: int32 = int32(x) let z: int16 = int16(x)", "y + int32(z)", {"y", "z"}),
+        ("let x: int32 = B[t] let y: int32 = B[31 - t] let z: int32 = x + y", "z", {"z"}),
+        ("let x: int32 = B[t] let y: int64 = int64(x) let z: int32 = int32(y) + 1_i32", "z + int32(y)", {"x"}),
+        ("let x: int32 = A[t] let y: int32 = x + 1_i32", "y", set()),  # A is only read
+        ("let x: int64 = int64(B[t]) let y: int8 = int8(x)", "int32(y)", {"y"}),
+        ("let x: float64 = exp(float64(A[t] % 4_i32)) let y: float32 = float32(x)", "int32(y)", {"y"}),
+    ],
+)
+def test_what_crosses_a_barrier_is_a_minimum_cut(lets: str, used: str, stored: set[str]) -> None:
+    text = f"""kernel k(A: int32[32], out B: int32[32], out C: int32[32]) {{
+      block b in 0:1 {{ thread t in 0:32 {{ {lets} barrier(block) B[31 - t] = 3_i32 barrier(block) C[t] = {used} }} }}
+    }}"""
+    kept = {n.buffer.name.removesuffix("_kept") for n in walk(split(text).body) if isinstance(n, Alloc)}
+    assert kept == stored

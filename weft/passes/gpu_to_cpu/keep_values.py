@@ -1,24 +1,31 @@
 """Values of one thread that live from one phase to another: stored, or computed again.
 
-Liveness says which values a later phase uses; to compute one again is rematerialization. Those are stored that depend
-on what cannot be computed again: memory that may have changed, a variable that is assigned to, an expensive function.
+Liveness says which values a later phase uses; to compute one again is rematerialization. Some cannot be: memory that
+may have changed, a variable that is assigned to, an expensive function. Between these and what later phases use, a
+minimum cut through what depends on what says which values to store (as in Polygeist): of ``x = A[i]; y = x + 1; z =
+x * 2``, where ``y`` and ``z`` are used later, ``x`` is stored; of ``x = A[i]; y = A[j]; z = x + y`` the sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from weft.ir.expr import Binary, Call, Expr
+from weft.ir.expr import Binary, Call, Const, Expr, Var
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Let, Seq, Stmt
 from weft.ir.visit import bound_names, free_vars, loads, walk
+from weft.passes.analysis.minimum_cut import NEVER, minimum_cut
 from weft.passes.gpu_to_cpu.plan_phases import EMPTY, Phase, Plan, Vote, steps
 from weft.passes.plain.shorten_lets import names_in
 
 #: A function that costs more operations than this is not computed again.
 CHEAP = 4
+#: The price of a byte that is stored and loaded, where that of an operation is 1.
+STORED = 2
+#: Where values come from, and where they go: no variables.
+_MADE, _NEEDED = "made by threads", "needed later"
 
 
 @dataclass(slots=True)
@@ -63,11 +70,31 @@ def keep_values(plan: Plan, written: frozenset[str], changing: frozenset[str]) -
     moving = {n for n in made if n in changing}
     fixed = {n: let for n, let in made.items() if n not in moving}
     unsure = {*written, *private}
+    final = {n for n, let in fixed.items() if _is_final(let.value, unsure, changing)}
+    return Kept(made, _cheapest(fixed, final, elsewhere) | (moving & elsewhere), spread, uses)
+
+
+def _cheapest(made: Mapping[str, Let], final: set[str], needed: set[str]) -> frozenset[str]:
+    """The values to store, so that all that are ``needed`` can be computed from them.
+
+    A value is a pair of nodes: computed again, it is beyond the cut with both, stored with the second one only.
+    """
+    edges: dict[tuple[str, str], int] = {}
     lasting: set[str] = set()
-    for n, let in fixed.items():  # in the order they are made: what one depends on comes before it
-        if _is_final(let.value, unsure, changing) or not lasting.isdisjoint(free_vars(let.value)):
-            lasting.add(n)
-    return Kept(made, frozenset((lasting | moving) & elsewhere), spread, uses)
+    for name, let in made.items():  # in the order they are made: what one depends on comes before it
+        operands = [n for n in free_vars(let.value) if n in lasting]
+        if name not in final and not operands:
+            continue  # of nothing but positions
+        lasting.add(name)
+        again = NEVER if name in final else sum(not isinstance(n, (Var, Const)) for n in walk(let.value))
+        edges[_MADE, f"{name} again"] = again
+        edges[f"{name} again", name] = STORED * let.var.dtype.itemsize
+        if name in needed:
+            edges[name, _NEEDED] = NEVER
+        if name not in final:
+            edges |= {(n, f"{name} again"): NEVER for n in operands}
+    beyond = minimum_cut(edges, _MADE, _NEEDED)
+    return frozenset(n for n in lasting if n in beyond and f"{n} again" not in beyond)
 
 
 def _is_final(value: Expr, unsure: set[str], changing: frozenset[str]) -> bool:
