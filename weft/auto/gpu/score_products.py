@@ -102,8 +102,8 @@ class ScorePass(TilePass):
         self.lefts, self.rights = _matrices(group)
         # The iterators of products that go through the rows, and through the columns, of a tile of scores.
         self.tiled = {x.name: [iterators(draft, x.name, x.name)[d] for d in (group.rows, group.keys)]
-                      for x in group.scores} | {x.name: ["", draft.stage(x.name).reductions[0].name]
-                      for x in group.sums}  # fmt: skip
+                      for x in group.scores}  # fmt: skip
+        self.tiled |= {x.name: ["", draft.stage(x.name).reductions[0].name] for x in group.sums}
         self.vectors = self._vectors(group.keys, group.rows)
         self.row_vectors = self._vectors(group.rows, group.keys) if self.is_uneven else {}
         self.widths = {x.name: draft.stage(x.name).by_name[iterators(draft, x.name, x.name)[x.column]].count
@@ -114,9 +114,11 @@ class ScorePass(TilePass):
         found: dict[Buffer, list[str]] = {}
         for name in self.g.formulas:
             own = iterators(self.draft, name, name)
-            for x in dict.fromkeys(loads(self.draft.stage(name).block.body)):
-                is_along = bool(x.indices) and x.indices[-1] == Var(own[along])
-                if is_along and not uses(x, own[other]) and why_not_fetched(x.buffer, FETCHED[-1:]) is None:
+            reads = list(dict.fromkeys(loads(self.draft.stage(name).block.body)))
+            for x in reads:
+                is_alone = [y.buffer for y in reads].count(x.buffer) == 1  # others would be fetched along with it
+                is_along = bool(x.indices) and x.indices[-1] == Var(own[along]) and not uses(x, own[other])
+                if is_alone and is_along and why_not_fetched(x.buffer, FETCHED[-1:]) is None:
                     found.setdefault(x.buffer, []).append(name)
         return found
 
