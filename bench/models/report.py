@@ -81,6 +81,34 @@ graph's after constants were folded; beside them the layers that DNNFusion (2021
 """
 
 
+_WHERE = """
+## Where the time goes
+
+GFLOP/s of 3x3 convolutions with ReLU, channels last, four of the same size after one another so that weights are cold;
+one thread, by the processor time of the thread, in turns in one process, while others kept both cores busy (load 8 to
+14); the median of some 80 calls, and the quickest tenth. "Order": sums go through 64 channels, then the places of the
+window. "Ahead": the next panel of weights is fetched while one is computed with. "Strips": rows outside the panels.
+
+| channels, image | before | order | ahead | strips | oneDNN |
+|---|---|---|---|---|---|
+| 64, 56x56 | 54, 63 | – | – | 70, 81 | 66, 74 |
+| 128, 28x28 | 52, 63 | – | – | 64, 88 | 58, 68 |
+| 256, 14x14 | 57, 76 | 65, 77 | 70, 88 | as it is | 61, 73 |
+| 512, 7x7 | 48, 63 | 57, 69 | 63, 78 | as it is | 57, 66 |
+| 512, 14x14, 1x1 | 70, 81 | 69, 81 | 71, 87 | – | 52, 59 |
+| 256, 56x56, 1x1 | 56, 64 | – | – | 67, 78 | 61, 77 |
+
+- 512 channels: with the channels outermost every step read 18 pixels that lie 2,048 bytes apart, which are two of the
+  first cache's 64 sets. Large pages for weights give 4 % more there (60 to 63; 9.4 MB), nothing elsewhere.
+- 64 and 128 channels: with panels outermost an image of 0.5 to 0.9 MB came through the second cache once for each panel.
+- ResNet-18, one image, one thread, by processor time in turns with onnxruntime in one process (17 calls): 55.1 ms against
+  47.5, quickest 44.4 against 44.3; UNet 103.7 against 87.9. Of ResNet-18's 57.6 ms before strips: first layer 3.9 (60
+  GFLOP/s), 64 channels 14.6 (57 to 69), 128 10.8, 256 9.9 (67 to 72), those of stride 2 6.2, 512 11.8 (59), the
+  three 1x1 of stride 2 0.8, pooling 0.3, the last layers 0.1. Nothing but convolutions is worth mending.
+- ResNet-50 (145.8 ms, before strips): 1x1 of 64 and 256 channels on 56x56 at 41 to 52 GFLOP/s are the slowest; they are
+  those that strips serve.
+"""
+
 _WEAK = """
 ## What is weak
 
@@ -90,12 +118,15 @@ _WEAK = """
   products with a common input are joined on CPUs too. The newest rows are ResNet-18's for one image. UNet and ResNet-50
   were measured with them while others used the cores (load 13) and are not in the table: 1.13 (0.73 to 2.78) and 1.23
   (0.48 to 1.58) of the best peer, 0.78 (0.72 to 0.85) and 0.45 (0.31 to 0.66), on one thread and on two.
-- Convolutions: ours and oneDNN's on packed weights take about the same time, and whichever is measured faster is taken.
-  Channels last, the best of some 250 calls: 93 to 100 GFLOP/s on one core (3x3, 64 to 256 channels) against 91 to 97,
-  137 to 193 on two against 121 to 179; 512 channels on 7x7 places 87 against 102. At other times of the hour both reach
-  60, and two threads 114 together, as if both virtual cores were one. Nobody was seen above 102, and peers' models come
-  to 90, so that without Winograd there is hardly a 1.1 to be had. Tried: blocks of channels that stay in the first
-  cache while pixels go by, 0.75 to 1.08 of the speed without, mostly below 1.
+- All rows are older than three changes to convolutions and products (sums that go through channels as they lie in
+  memory, panels of weights fetched ahead, rows in strips; see "Where the time goes"): nobody had the machine alone
+  since. At load 15 to 18 on two cores, and so of little worth: ResNet-18 0.88 of the best peer on one thread and 0.23
+  on two, UNet 0.81 and 0.27, ResNet-50 0.83 and 0.19: on two threads what is said of OpenMP below.
+- Convolutions: ours are now ahead of oneDNN's on packed weights, but behind onnxruntime's (channels in blocks of 8,
+  weights of few channels in the first cache while pixels go by) where another process uses the core's other half.
+  Tried: blocks of 16 or 32 channels that stay in the first cache, 0.75 to 1.08 of the speed without, again after sums
+  had another order: with channels last the pixels of a block lie apart, which processors do not fetch ahead. That is
+  the case for layouts blocked by lanes.
 - Until indices of loops that became one for the threads were divided outside the sums, convolutions of few pixels took
   up to 1.9 times as long for each of two threads; all rows but the newest are older.
 - Where others use the cores, loops on the threads of PyTorch's OpenMP fall behind: it begins and ends a loop with all
@@ -104,8 +135,11 @@ _WEAK = """
 - Results of library calls lie in new memory: above 4 MB a system like this one makes their pages anew in every call,
   about 4 us each (VGG-16: 12,774 pages a call in eager PyTorch). That is counted when candidates are compared.
 - Memory is above eager's: packed weights are kept beside the model's own, where they are not read as they are, and some
-  130 MB are compilers (BERT 1,309 MB against 841, VGG-16 1,207 against 971): of ResNet-50's 782 MB (eager 448) some 105
-  are packed weights and 68 LLVM's library; the rest was not told apart. While VGG-16 was compiled it was 1,600 MB.
+  130 MB are compilers (BERT 1,309 MB against 841, VGG-16 1,207 against 971). ResNet-50 (eager 450 MB) had 779 at its
+  peak and 641 in a second process, of which 60 were folded weights that library calls kept for nothing; since these go
+  when their kernel has packed them: 763 while it is compiled, 616 at the peak of a second process and 580 after. Of
+  these 58 are tracing and 97 packed weights, which stay beside the model's own; a cold process has 68 of LLVM's
+  library too. While VGG-16 was compiled it was 1,600 MB.
 - Not built: Winograd, images padded by whoever writes them, layouts blocked by lanes.
 """
 
@@ -122,7 +156,7 @@ def page(run: ModelRun) -> str:
     )
     parts += [_COMPILING]
     parts += _table(["model", "batch", *heads, "calls", "DNNFusion"], [_compile(r) for r in run.rows if r in told])
-    return "\n".join([*parts, _WEAK, *_missing(run.rows)])
+    return "\n".join([*parts, _WHERE, _WEAK, *_missing(run.rows)])
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -8,6 +8,7 @@ elements) is copied. torch is never imported, only recognized. Arrays on a GPU: 
 
 from __future__ import annotations
 
+import mmap
 import sys
 from collections.abc import Sequence
 from math import prod
@@ -365,11 +366,29 @@ def copy_dense(info: ArgumentInfo) -> ArgumentInfo:
 LARGE = 64 << 10
 
 
+#: Bytes of a large page, which processors find with one entry of their tables instead of 512.
+LARGE_PAGE = 1 << 21
+
+
 def aligned_bytes(count: int) -> npt.NDArray[np.uint8]:
-    """Memory for ``count`` bytes that starts at the beginning of a cache line."""
+    """Memory for ``count`` bytes that begins at a cache line, or at a large page where it fills one."""
+    if count >= LARGE_PAGE and (found := _large_pages(count)) is not None:
+        return found
     memory = np.empty(count + 64, np.uint8)
     start = -memory.ctypes.data % 64
     return memory[start : start + count]
+
+
+def _large_pages(count: int) -> npt.NDArray[np.uint8] | None:
+    """Memory of which the system was asked to make whole large pages; the rest behind them is in small ones."""
+    try:
+        memory = mmap.mmap(-1, count + LARGE_PAGE)
+        block = np.frombuffer(memory, np.uint8)
+        start = -block.ctypes.data % LARGE_PAGE
+        memory.madvise(mmap.MADV_HUGEPAGE, start, count - count % LARGE_PAGE)
+    except (OSError, AttributeError):  # no room, or a system without
+        return None
+    return block[start : start + count]
 
 
 def allocate(framework: Framework, dtype: DType, shape: Sequence[int], device: str = "cpu") -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 from itertools import pairwise
 
 import pytest
 
+from weft.runtime.arrays import LARGE_PAGE, aligned_bytes
 from weft.runtime.memory import COLOURED_FROM, LARGEST, PAGE, SLOTS, SMALLEST
 from weft.runtime.native import RUNTIME_SYMBOLS
 
@@ -66,3 +68,14 @@ def test_nobody_shares_a_block() -> None:
 
 def test_giving_back_nothing_is_fine() -> None:
     release(None)
+
+
+@pytest.mark.parametrize("count", [100, LARGE_PAGE - 1, LARGE_PAGE, 3 * LARGE_PAGE + 5])
+def test_large_blocks_begin_at_large_pages(count: int) -> None:
+    block = aligned_bytes(count)
+    assert block.nbytes == count
+    assert block.ctypes.data % 64 == 0
+    block[...] = 7
+    assert (block == 7).all()
+    if count >= LARGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        assert block.ctypes.data % LARGE_PAGE == 0
