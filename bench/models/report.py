@@ -102,9 +102,9 @@ window. "Ahead": the next panel of weights is fetched while one is computed with
   first cache's 64 sets. Large pages for weights give 4 % more there (60 to 63; 9.4 MB), nothing elsewhere.
 - 64 and 128 channels: with panels outermost an image of 0.5 to 0.9 MB came through the second cache for each panel.
 - ResNet-18, one image, one thread, by processor time in turns with onnxruntime in one process (17 calls): 55.1 ms
-  against 47.5, quickest 44.4 against 44.3; UNet 103.7 against 87.9. Of ResNet-18's 57.6 ms before strips: first layer 3.9 (60
-  GFLOP/s), 64 channels 14.6 (57 to 69), 128 10.8, 256 9.9 (67 to 72), those of stride 2 6.2, 512 11.8 (59), the
-  three 1x1 of stride 2 0.8, pooling 0.3, the last layers 0.1. Nothing but convolutions is worth mending.
+  against 47.5, quickest 44.4 against 44.3; UNet 103.7 against 87.9. Of ResNet-18's 57.6 ms before strips: first layer
+  3.9 (60 GFLOP/s), 64 channels 14.6 (57 to 69), 128 10.8, 256 9.9 (67 to 72), those of stride 2 5.4, 512 11.8 (59),
+  the three 1x1 of stride 2 0.8, pooling 0.3, the last layers 0.1. Nothing but convolutions is worth mending.
 - ResNet-50 (145.8 ms, before strips): 1x1 of 64 and 256 channels on 56x56 at 41 to 52 GFLOP/s are the slowest; they are
   those that strips serve.
 """
