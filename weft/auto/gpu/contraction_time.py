@@ -37,10 +37,10 @@ THIN_BYTES = 1.35
 FETCHED_THIN = 0.9
 #: The part of a launch's own time that one takes which follows another of the same program: it starts as that ends.
 FOLLOWING = 0.4
-#: Where one group of warps multiplies alone, fewer than so many columns: the share of the rate of others that it had
-#: where it was timed; and the cycles that its tiles, and those of 64 columns, took longer.
-ALONE_COLUMNS, ALONE_SHARE = 256, 0.68
-ALONE_CYCLES, NARROW_CYCLES = 2000, 1000
+#: Where one group of warps multiplies alone and has so many columns, the share of the rate of others that it had where
+#: it was timed; and the cycles that tiles of one group, and those of 64 columns, took longer.
+SLOW_COLUMNS, SLOW_SHARE = 192, 0.68
+ALONE_CYCLES, NARROW_CYCLES = 1200, 1000
 #: Registers of a thread besides sums and operands.
 OTHER_REGISTERS = 32
 
@@ -155,8 +155,8 @@ def _piece(tiles: Tiles, rates: Rates, size: int, copies: float, fetched: bool) 
     if tiles.grouped:
         read = 1.0 * tiles.rows // GROUP_ROWS * (tiles.twins * GROUP_ROWS + tiles.all_columns) * tiles.depth * size
         registers = tiles.all_columns // 2 + OTHER_REGISTERS
-        is_alone = fetched and tiles.rows == GROUP_ROWS and tiles.all_columns < ALONE_COLUMNS
-        share = rates.fetched_share * (ALONE_SHARE if is_alone else 1.0) if fetched else rates.wgmma_share
+        is_slow = tiles.rows == GROUP_ROWS and tiles.all_columns == SLOW_COLUMNS
+        share = rates.fetched_share * (SLOW_SHARE if is_slow else 1.0) if fetched else rates.wgmma_share
         return Piece(
             copies + 8 * warps,
             (read + copied) / (L1_BYTES * rates.shared_share),
