@@ -13,7 +13,7 @@ from tests.unit.from_cuda import test_libraries, test_programs
 
 LIBRARIES = ("-lcublas", "-lcublasLt", "-lcufft", "-lcurand", "-lcuda")
 #: Not here: products by descriptors and graphs (their programs read device memory from the host, which only our runtime
-#: allows), and the calls of the runtime (a box copied between pitched memory and an array: 24 elements differ on an H200).
+#: allows), and the calls of the runtime (a box copied from pitched memory to an array: 24 elements differ on an H200).
 OF_LIBRARIES = (
     "test_thrust_and_cub",
     "test_random_numbers_transforms_graphs_and_the_driver",
