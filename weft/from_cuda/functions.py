@@ -9,30 +9,24 @@ from functools import partial
 from typing import TypeAlias
 
 from weft.from_cuda import arithmetic as ar
-from weft.from_cuda import bytes_moved, prints, textures, warps
+from weft.from_cuda import bytes_moved, prints, shared_addresses, textures, warps
 from weft.from_cuda.context import Context, close
 from weft.from_cuda.expressions import expression, number
 from weft.from_cuda.memory import (
     chosen,
     held_as,
-    in_window,
     part_type,
     reinterpret,
     subscripts,
     view,
-    window_value,
 )
 from weft.from_cuda.places import dereference
-from weft.from_cuda.types import FLOAT, INT, UINT, VOID, CType, Pointer, Scalar
+from weft.from_cuda.types import FLOAT, INT, UINT, CType, Pointer, Scalar
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import Address, Alias, Element, Nothing, Number, Target, Value
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Unary, Var, cast, const
-from weft.ir.interval import Interval
 from weft.ir.stmt import Assert, Assign, Atomic, AtomicOp, Barrier, Break, If, While
-
-#: Bytes of shared memory that a block may have.
-_MOST_SHARED = 1 << 20
 
 Function: TypeAlias = "Callable[[Context, Node, list[Node]], Value]"
 
@@ -211,24 +205,6 @@ def _clock(c: Context, n: Node, arguments: list[Node]) -> Value:
     return ar.constant(_result(c, n), 0)
 
 
-def _shared_address(c: Context, n: Node, arguments: list[Node]) -> Value:
-    """``__cvta_generic_to_shared``: an address within shared memory, as a number."""
-    address = expression(c, arguments[0])
-    if not isinstance(address, Address):
-        c.refuse(n, "the address within shared memory of a local variable")
-    at = c.keep("address", window_value(c, n, address))
-    if isinstance(at, Var):
-        c.ranges[at.name] = Interval(0, _MOST_SHARED)
-    return Number(_result(c, n), at)
-
-
-def _shared_pointer(c: Context, n: Node, arguments: list[Node]) -> Value:
-    """What is at an address within shared memory."""
-    c.facts.learn(c.facts.flat, "window")
-    at = ar.to_index(number(c, arguments[0]), c.ranges)
-    return in_window(c, c.keep("address", at), VOID)
-
-
 def _refused(why: str) -> Function:
     def go(c: Context, n: Node, arguments: list[Node]) -> Value:
         return c.refuse(n, why)
@@ -389,7 +365,7 @@ def _table() -> dict[str, Function]:
         "__syncthreads": _barrier, "__syncwarp": _warp_barrier, "__threadfence": _nothing,
         "__threadfence_block": _nothing, "__threadfence_system": _nothing, "__nanosleep": _nothing,
         "clock": _clock, "clock64": _clock, "printf": prints.print_text, "weft_sync_grid": _grid_barrier,
-        "__cvta_generic_to_shared": _shared_address, "weft_ptx_shared_at": _shared_pointer,
+        "__cvta_generic_to_shared": shared_addresses.number_of, "weft_ptx_shared_at": shared_addresses.pointer_to,
         "weft_yield": _refused("threads that wait for a count (cuda::barrier)"),
         "__trap": _refused("__trap"), "__assertfail": _failed, **textures.FUNCTIONS,
     }  # fmt: skip

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from weft.from_cuda.clang import NESTED_LAUNCH, Complaint, host_headers, nested_launches, run_clang
 from weft.from_cuda.ptx_text import translate_ptx
+from weft.from_cuda.record_names import longer_names, record_name
 from weft.ir.errors import LanguageError, UnsupportedError
 from weft.ir.span import Source, Span
 
@@ -29,9 +30,6 @@ _OF_THE_HOST = (
 )  # fmt: skip
 _TOP = "\n    },\n    {"
 _ALIASES = ("TypedefDecl", "TypeAliasDecl")
-_TEMPLATE_PARAMETERS = frozenset({"TemplateTypeParmDecl", "NonTypeTemplateParmDecl", "TemplateTemplateParmDecl"})
-_LITERALS = ("IntegerLiteral", "CXXBoolLiteralExpr")
-_AROUND_LITERALS = ("TemplateArgument", "ConstantExpr", "ImplicitCastExpr", "ParenExpr")
 _FUNCTIONS = frozenset({"FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl"})
 _RECORDS = frozenset({"CXXRecordDecl", "ClassTemplateSpecializationDecl"})
 
@@ -149,10 +147,10 @@ class Unit:
         elif n.kind in _ALIASES:
             self.aliases.setdefault(n.name, n)
         if n.kind in _RECORDS and n.name:
-            name = f"{prefix}{_record_name(n)}::"
+            name = f"{prefix}{record_name(n)}::"
             if n.raw.get("completeDefinition"):
                 self._add_record(name[:-2], n)
-                for further in _longer_names(n):
+                for further in longer_names(n):
                     self.records.setdefault(f"{prefix}{further}", n)
         elif n.kind == "NamespaceDecl":
             name = f"{prefix}{n.name}::"
@@ -321,19 +319,6 @@ def _missing_header(complaint: Complaint) -> str | None:
     return found.group(1) if found and ".." not in found.group(1) and not found.group(1).startswith("/") else None
 
 
-def _record_name(n: Node) -> str:
-    """As types name it: with its arguments where it is made from a template, without defaults at the end."""
-    if n.kind != "ClassTemplateSpecializationDecl":
-        return n.name
-    given = _arguments(n)
-    parameters = [p for p in (n.parent.inner if n.parent else ()) if p.kind in _TEMPLATE_PARAMETERS]
-    if len(parameters) == len(given):
-        named = dict(zip((p.name for p in parameters), given))
-        while given and _is_default(parameters[len(given) - 1], given[-1], named):
-            given.pop()
-    return f"{n.name}<{', '.join(given)}>"
-
-
 def enumerators(enum: Node) -> dict[str, int]:
     """The values of an enumeration by their names."""
     found: dict[str, int] = {}
@@ -344,56 +329,6 @@ def enumerators(enum: Node) -> dict[str, int]:
             value = int(given) if given is not None else value + 1
             found[e.name] = value
     return found
-
-
-def _is_default(parameter: Node, argument: str, named: Mapping[str, str]) -> bool:
-    """Whether ``argument`` may be the default of a template's parameter: what is computed is taken for it."""
-    if "defaultArg" not in parameter.raw:
-        return False
-    default = next((i for i in parameter.inner if i.kind == "TemplateArgument"), None)
-    if default is None:
-        return True
-    if "type" in default.raw:
-        return default.type == argument or named.get(default.type) == argument or "<" in default.type
-    values = [i.raw["value"] for i in default.walk() if i.kind in _LITERALS and "value" in i.raw]
-    is_plain = len(values) == 1 and all(i.kind in (*_LITERALS, *_AROUND_LITERALS) for i in default.walk())
-    return not is_plain or _number(str(values[0])) == _number(argument)
-
-
-def _number(value: str) -> str:
-    """A template's argument as clang's arguments have it, where its defaults have words."""
-    return {"false": "0", "true": "1"}.get(value.lower(), value)
-
-
-def _longer_names(n: Node) -> list[str]:
-    """The record with arguments that may be defaults: types name those where they were written."""
-    given = _arguments(n) if n.kind == "ClassTemplateSpecializationDecl" else []
-    return [f"{n.name}<{', '.join(given[: count + 1])}>" for count in range(len(given))]
-
-
-def _arguments(n: Node) -> list[str]:
-    """What a record made from a template was made with."""
-    return [_argument(a) for a in n.inner if a.kind == "TemplateArgument"]
-
-
-def _argument(a: Node) -> str:
-    if "type" in a.raw:
-        return a.type
-    value = a.raw.get("value")
-    if value is not None and _is_truth(a):  # one bit, that counts as minus one
-        return "true" if int(value) else "false"
-    return str(value) if value is not None else next((n.name for n in a.inner if n.name), "?")
-
-
-def _is_truth(a: Node) -> bool:
-    """Whether a template's argument is a bool, as types write it."""
-    owner = a.parent.parent if a.parent is not None else None
-    if owner is None or owner.kind not in ("ClassTemplateDecl", "FunctionTemplateDecl"):
-        return False
-    parameters = [p for p in owner.inner if p.kind in _TEMPLATE_PARAMETERS]
-    given = [i for i in a.parent.inner if i.kind == "TemplateArgument"] if a.parent is not None else []
-    at = next(n for n, i in enumerate(given) if i is a)
-    return at < len(parameters) and parameters[at].raw.get("type", {}).get("qualType") == "bool"
 
 
 def _is_pattern(f: Node) -> bool:
