@@ -325,8 +325,9 @@ def test_what_is_refused_in_one_kernel_leaves_the_others_as_whole_grids() -> Non
     for file, kernel in (("runtime_calls.cu", "_Z5twicePi"), ("rounding_and_groups.cu", "_Z6groupsPi")):
         unit = read_unit((folder / file).read_text(), file, host_too=False)
         assert kernel in list(unit.kernels)  # names alone: trees are long to print
-    with pytest.raises(UnsupportedError, match="`tex2D` has no body here"):
-        compile_grid(read_unit((folder / "runtime_calls.cu").read_text(), host_too=False), "_Z7read_2dyPf", "any")
+    unit = read_unit((folder / "rounding_and_groups.cu").read_text(), host_too=False)
+    with pytest.raises(UnsupportedError, match="`__fadd_rd` has no body here"):
+        compile_grid(unit, "_Z7roundedPKfS0_P7RoundedIfEi", "any")
 
 
 def test_calls_of_the_runtime(tmp_path: Path) -> None:

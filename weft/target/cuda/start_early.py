@@ -56,12 +56,17 @@ def started_early(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | Non
     if not parts or not is_hint(parts[-1], "turn_release"):
         return None
     found = _read(parts[:-1], [start(n) for n in parts[:-1]])
-    if found is None or sum(p.products is not None for p in found) < 2:
+    if found is None or sum(p.products is not None for p in found) < 2 or not _are_used(found):
         return None
     body = sequence([*_Order(found).statements(), parts[-1]])
     for alloc in reversed(allocs):
         body = replace(alloc, body=body)
     return replace(s, body=body)
+
+
+def _are_used(parts: Sequence[_Part]) -> bool:
+    """Whether anything is made of the sums of a product, which could be done while others run."""
+    return any(n.products is not None for p in parts if not p.is_release for n in p.first)
 
 
 def _read(parts: Sequence[Stmt], started: Sequence[Started | None]) -> list[_Part] | None:
