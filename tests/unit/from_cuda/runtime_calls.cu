@@ -65,8 +65,8 @@ void textures() {
   all.srcPtr = make_cudaPitchedPtr(zeros, w * 4, w * 4, h), all.dstArray = deep;
   all.extent = make_cudaExtent(w, h, d), all.kind = cudaMemcpyHostToDevice;
   cudaMemcpy3D(&all);
-  box.srcPtr = block, box.srcPos = make_cudaPos(2 * 4, 1, 1);  // bytes of memory
-  box.dstArray = deep, box.dstPos = make_cudaPos(3, 2, 0);     // elements of an array
+  box.srcPtr = block, box.srcPos = make_cudaPos(2, 1, 1);   // elements too, where an array takes part
+  box.dstArray = deep, box.dstPos = make_cudaPos(3, 2, 0);
   box.extent = make_cudaExtent(4, 3, 2), box.kind = cudaMemcpyDeviceToDevice;
   cudaMemcpy3D(&box);
   read_3d<<<dim3(h, d), w>>>(sampled(deep, cudaFilterModePoint), out);

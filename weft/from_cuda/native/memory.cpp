@@ -291,25 +291,22 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
   copy_2d copy = {to, from, to_pitch, from_pitch, width, height, kind};
   return weft_record(run_copy_2d, &copy, sizeof copy, stream) ? cudaSuccess : run_copy_2d(&copy);
 }
-// Positions count elements of an array, and bytes of other memory; the extent elements where an array takes part.
+static cudaPitchedPtr pitched(cudaArray_t a) {
+  size_t row = a->width * a->element_bytes;
+  return {a->data, row, row, a->height ? a->height : 1};
+}
+// Where an array takes part, the extent and both positions count its elements, as an H200 does it; bytes otherwise.
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *what) {
-  cudaPitchedPtr from = what->srcPtr, to = what->dstPtr;
-  size_t from_element = 1, to_element = 1;
-  if (cudaArray_t a = what->srcArray) {
-    from_element = a->element_bytes;
-    from = {a->data, a->width * from_element, a->width * from_element, a->height ? a->height : 1};
-  }
-  if (cudaArray_t a = what->dstArray) {
-    to_element = a->element_bytes;
-    to = {a->data, a->width * to_element, a->width * to_element, a->height ? a->height : 1};
-  }
+  cudaPitchedPtr from = what->srcArray ? pitched(what->srcArray) : what->srcPtr;
+  cudaPitchedPtr to = what->dstArray ? pitched(what->dstArray) : what->dstPtr;
   if (!from.ptr || !to.ptr) return weft_fail(cudaErrorInvalidValue);
-  size_t width = what->extent.width * (what->srcArray ? from_element : to_element);
+  cudaArray_t array = what->srcArray ? what->srcArray : what->dstArray;
+  size_t element = array ? array->element_bytes : 1;
   for (size_t z = 0; z < what->extent.depth; ++z) {
-    char *t = (char *)to.ptr + ((z + what->dstPos.z) * to.ysize + what->dstPos.y) * to.pitch + what->dstPos.x * to_element;
+    char *t = (char *)to.ptr + ((z + what->dstPos.z) * to.ysize + what->dstPos.y) * to.pitch + what->dstPos.x * element;
     const char *f = (const char *)from.ptr + ((z + what->srcPos.z) * from.ysize + what->srcPos.y) * from.pitch +
-                    what->srcPos.x * from_element;
-    copy_rows(t, to.pitch, f, from.pitch, width, what->extent.height);
+                    what->srcPos.x * element;
+    copy_rows(t, to.pitch, f, from.pitch, what->extent.width * element, what->extent.height);
   }
   return cudaSuccess;
 }
