@@ -91,6 +91,7 @@ def attention_backward() -> list[Workload]:
             f"{'causal ' if causal else ''}backward {b}x{h}x{n}x{width}", "attention backward",
             defined(_text(width, causal)), _made(b, h, n, width, causal), _cudnn(causal),
             flops=10 * b * h * n * n * width // (2 if causal else 1), compiled=False, exact=_exact(causal),
+            recorded=False,
         )
         for causal in (False, True) for b, h, n, width in SHAPES
     ]  # fmt: skip

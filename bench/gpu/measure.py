@@ -59,7 +59,7 @@ def measure(torch: Any, workload: Workload, *, compiled: bool, graphs: bool = Fa
         except Exception as problem:  # a contender that cannot do it is left out, and told
             failures[name] = f"{type(problem).__name__}: {str(problem)[:200]}"
             del contenders[name]
-    timed = graph_times if graphs or workload.graphs else times_of
+    timed = graph_times if workload.recorded and (graphs or workload.graphs) else times_of
     return Result(workload, timed(torch, contenders, sets), error, first, failures)
 
 

@@ -35,7 +35,8 @@ class Workload:
     """``torch_run(torch, *args)`` computes the same; ``moved`` are bytes that must be read and written, ``flops`` work.
 
     ``exact`` gives what is right in float64, where that is not what ``torch_run`` gives for float64 arguments. With
-    ``graphs`` calls are timed as CUDA graphs, without what the host does for each.
+    ``graphs`` calls are timed as CUDA graphs, without what the host does for each; never where PyTorch cannot be
+    ``recorded``: its backward passes run on the stream of their forward pass.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Workload:
     compiled: bool = True
     exact: Callable[..., Any] | None = None
     graphs: bool = False
+    recorded: bool = True
 
 
 def library(name: str, dtype: str = "bfloat16") -> Callable[[], Any]:
