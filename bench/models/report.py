@@ -115,10 +115,11 @@ _WEAK = """
 - Rows come from several commands, not all at one commit, on two virtual cores that others used too. The same code took
   23 and 42 ms within an hour (ResNet-18, two threads; OpenVINO 22 and 55): ratios near 1 say little. Inductor is not
   there where it was left out for time; of batch 8 little was measured, of transformers only BERT on one thread since
-  products with a common input are joined on CPUs too. The newest rows are ResNet-18's for one image. UNet and ResNet-50
-  were measured with them while others used the cores (load 13) and are not in the table: 1.13 (0.73 to 2.78) and 1.23
-  (0.48 to 1.58) of the best peer, 0.78 (0.72 to 0.85) and 0.45 (0.31 to 0.66), on one thread and on two.
-- All rows are older than three changes to convolutions and products (sums that go through channels as they lie in
+  products with a common input are joined on CPUs too. The newest rows are ResNet-18's and UNet's for
+  one image, of a machine that nobody else used (three turns). On two threads ResNet-18 took 37.1 ms there, but 30.6 and
+  30.8 in a process by itself right after, and by the code before the last changes 30.6 and 31.2 (one thread: 57.5 and
+  60.3): what a turn after another process costs our threads is not looked into.
+- The other rows are older than three changes to convolutions and products (sums that go through channels as they lie in
   memory, panels of weights fetched ahead, rows in strips; see "Where the time goes"): nobody had the machine alone
   since. At load 15 to 18 on two cores, and so of little worth: ResNet-18 0.88 of the best peer on one thread and 0.23
   on two, UNet 0.81 and 0.27, ResNet-50 0.83 and 0.19: on two threads what is said of OpenMP below.
