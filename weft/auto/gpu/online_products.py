@@ -84,13 +84,6 @@ class OnePass(TilePass):
         row = loops_of(draft, chain.sums, chain.weight)[chain.rows]
         self.row = loops_of(draft, chain.sums, chain.sums).index(row)
 
-    def make(self) -> None:
-        self.join()
-        self.place()
-        self.spread()
-        self.multiply()
-        self.draft.scheduled |= {str(b) for b in self.s.blocks() if self.draft.stage(str(b)).is_inside}
-
     # One nest of all
 
     def join(self) -> None:

@@ -122,19 +122,12 @@ class ScorePass(TilePass):
                     found.setdefault(x.buffer, []).append(name)
         return found
 
-    def make(self) -> None:
-        self.gather(self.g.blocks)
-        self.join()
-        self.place()
-        self.spread()
-        self.multiply()
-        self.draft.scheduled |= {str(b) for b in self.s.blocks() if self.draft.stage(str(b)).is_inside}
-
     # One nest of all
 
     def join(self) -> None:
         """The loops of all blocks over batches and tiles as one, and in it one over the columns of scores."""
         g, s = self.g, self.s
+        self.gather(g.blocks)
         heads = {name: self.tile(name) for name in g.blocks}
         first, *others = g.blocks
         *outer, key = heads[first]

@@ -6,6 +6,7 @@ has two rows in part, as instructions of warp groups spread them; the rest of a 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -24,7 +25,7 @@ def layout_words(dimension: int, count: int, tile: int) -> list[str]:
     return [letter] if count >= tile else [f"{letter}/{tile}", f"{letter}%{tile}"]
 
 
-class TilePass:
+class TilePass(ABC):
     """The nest under way: loops over blocks are ``outer``, ``cut`` those through columns that are cut into blocks."""
 
     def __init__(self, draft: GpuDraft) -> None:
@@ -32,6 +33,29 @@ class TilePass:
         self.outer: tuple[str, ...] = ()
         self.key = ""
         self.cut: dict[str, tuple[str, str]] = {}
+
+    def make(self) -> None:
+        self.join()
+        self.place()
+        self.spread()
+        self.multiply()
+        self.draft.scheduled |= {str(b) for b in self.s.blocks() if self.draft.stage(str(b)).is_inside}
+
+    @abstractmethod
+    def join(self) -> None:
+        """The loops of all blocks as one nest."""
+
+    @abstractmethod
+    def place(self) -> None:
+        """What is between products in registers, and operands in shared memory."""
+
+    @abstractmethod
+    def spread(self) -> None:
+        """Tiles over warps and their lanes."""
+
+    @abstractmethod
+    def multiply(self) -> None:
+        """Products by instructions of warp groups."""
 
     def _buffer(self, name: str) -> str:
         return self.draft.stage(name).write.buffer.name

@@ -32,7 +32,7 @@ def whole_layers() -> AbstractContextManager[Any]:
 
     class Whole(torch().overrides.TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, fn: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if fn in operators and not kwargs and (given := _read(fn, args)) is not None:
+            if fn in operators and not kwargs and (given := _read(args)) is not None:
                 return operators[fn](*given)
             return fn(*args, **(kwargs or {}))
 
@@ -74,7 +74,7 @@ def _state_count(name: str) -> int:
     return 2 if name == "lstm" else 1
 
 
-def _read(fn: Any, args: Sequence[Any]) -> tuple[Any, ...] | None:
+def _read(args: Sequence[Any]) -> tuple[Any, ...] | None:
     """The arguments of our operator for such ones of torch's; None for packed sequences, dropout and projections."""
     if len(args) != 9 or not isinstance(args[2], (list, tuple)):
         return None
