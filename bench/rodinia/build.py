@@ -74,8 +74,7 @@ class Workshop:
         for source in version.sources:
             library = self.checkout / version.folder / source
             if library.suffix == ".a" and not library.exists():
-                command = "sh ./configure --with-all && make all"
-                subprocess.run(command, shell=True, cwd=library.parent, capture_output=True, check=False)
+                subprocess.run(["make", "all"], cwd=library.parent, capture_output=True, check=False)
 
     def build_openmp(self, program: Program) -> None:
         assert program.openmp is not None

@@ -173,6 +173,6 @@ def _picture(folder: Path, random: np.random.Generator) -> None:
 
 _WRITERS: dict[str, Callable[[Path, np.random.Generator], None]] = {
     "b+tree": _b_plus_tree, "bfs": _bfs, "cfd": _cfd, "dwt2d": _bitmap, "heartwall": _speckle,
-    "hotspot": _fields, "hotspot3D": _fields_3d, "huffman": _text, "kmeans": _points, "leukocyte": _cells(219, 640),
+    "hotspot": _fields, "hotspot3D": _fields_3d, "huffman": _text, "kmeans": _points, "leukocyte": _cells(480, 640),
     "mummergpu": _genome, "myocyte": _cell, "nn": _hurricanes, "srad": _picture,
 }  # fmt: skip
