@@ -39,7 +39,12 @@ def is_index(n: Number) -> bool:
 
 
 def is_data(n: Number) -> bool:
-    return not is_index(n) and not isinstance(n.expr, Const)
+    return not is_index(n) and (not isinstance(n.expr, Const) or _is_huge(n.expr))
+
+
+def _is_huge(e: Expr) -> bool:
+    """Whether a constant is beyond int64, so that what meets it is computed unsigned."""
+    return isinstance(e, Const) and e.dtype == dt.uint64
 
 
 def constant(type: Scalar, value: int | float | bool) -> Number:
@@ -278,7 +283,9 @@ def _logical_shift(value: Expr, by: Expr, ranges: Ranges) -> Expr:
 def _compare(op: str, a: Number, b: Number, ranges: Ranges) -> Expr:
     left, right = settle(a, ranges), settle(b, ranges)
     if left.dtype != right.dtype:
-        if isinstance(left, Const):
+        if _is_huge(left) or _is_huge(right):
+            left, right = cast(dt.uint64, left), cast(dt.uint64, right)
+        elif isinstance(left, Const):
             left = cast(right.dtype, left)
         elif isinstance(right, Const):
             right = cast(left.dtype, right)
@@ -375,7 +382,9 @@ def least(name: str, a: Number, b: Number, ranges: Ranges) -> Number:
         return Number(a.type, Call("fmin" if name == "min" else "fmax", (a.expr, b.expr), a.type.dtype))
     left, right = settle(a, ranges), settle(b, ranges)
     if left.dtype != right.dtype:
-        if isinstance(left, Const) or isinstance(right, Const):
+        if _is_huge(left) or _is_huge(right):
+            wide = dt.uint64
+        elif isinstance(left, Const) or isinstance(right, Const):
             wide = left.dtype if isinstance(right, Const) else right.dtype
         elif _is_number(a, b, ranges):
             wide = a.type.dtype

@@ -9,6 +9,9 @@ from tests.unit.from_cuda.cuda_cases import CASES, Case, case, f32, floats, i32
 __all__ = ["CASES", "Case"]
 
 
+_HUGE = 2**64 - 48
+
+
 def _wrapped(value: int) -> int:
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
@@ -44,6 +47,22 @@ case(
       y[4 * i] = lcg % 1000, y[4 * i + 1] = small % 997, y[4 * i + 2] = shifted, y[4 * i + 3] = mixed >> 16;
     }""",
     (1,), (16,), (np.zeros(64, i32), 12), lambda y, n: {0: np.ravel([_signed(i, n) for i in range(16)])},
+)  # fmt: skip
+case(
+    "constants beyond the signed numbers",
+    """#define huge (~47ull)
+    __global__ void k(unsigned long long *y, int *z) {
+      unsigned long long i = threadIdx.x;
+      y[5 * i] = huge % 77u, y[5 * i + 1] = huge >> 3, y[5 * i + 2] = min(i, huge), y[5 * i + 3] = (huge + i) / 3;
+      y[5 * i + 4] = i > 2 ? huge : i;
+      z[i] = (i < huge) + 2 * (huge <= i) + 4 * (i == ~0ull) + 8 * (~0ull > huge) + 16 * (max(i, ~0ull) == ~0ull);
+    }""",
+    (1,), (4,), (np.zeros(20, np.uint64), np.zeros(4, i32)),
+    lambda y, z: {
+        0: np.array([[_HUGE % 77, _HUGE >> 3, i, (_HUGE + i) // 3, _HUGE if i > 2 else i] for i in range(4)],
+                    np.uint64).ravel(),
+        1: np.full(4, 1 + 8 + 16),
+    },
 )  # fmt: skip
 case(
     "pointers that are null in some threads",
