@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const
-from weft.ir.nesting import inner_statements
+from weft.ir.nesting import inner_statements, statement_kinds
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Barrier, Block, Break, Continue, For, If, Let, Return, Seq, Stmt, Store
-from weft.ir.visit import fact, free_vars, mentions, rebuild, stores, walk
+from weft.ir.visit import fact, free_names, map_statements, mentions, stores
 
 _NOTHING = Seq(())
 _LEAVING = (Break, Continue, Return, Barrier)
 #: What a statement that runs ahead may be made of.
-_PLAIN = (Seq, For, If, Let, Alloc, Block, Store)
+_PLAIN = frozenset((Seq, For, If, Let, Alloc, Block, Store))
 
 
 def split_ahead(s: Stmt, rings: frozenset[str]) -> tuple[Stmt, Stmt]:
@@ -34,8 +34,8 @@ def split_ahead(s: Stmt, rings: frozenset[str]) -> tuple[Stmt, Stmt]:
         return _NOTHING, s
     if stored <= rings or isinstance(s, Block):
         return s, _NOTHING
-    first = rebuild(s, lambda n: split_ahead(n, rings)[0] if isinstance(n, Stmt) else n)
-    return _used(first), _used(rebuild(s, lambda n: split_ahead(n, rings)[1] if isinstance(n, Stmt) else n))
+    parts = {id(inner): split_ahead(inner, rings) for inner in inner_statements(s)}
+    return _used(map_statements(s, lambda n: parts[id(n)][0])), _used(map_statements(s, lambda n: parts[id(n)][1]))
 
 
 def _used(s: Stmt) -> Stmt:
@@ -62,7 +62,7 @@ def why_not_ahead(loop: For) -> str | None:
         return f"the iterations of the {loop.kind} loop `{name}` do not follow one another"
     if distance < 1 or not loop.ahead.rings:
         return f"`{name}` names nothing that runs ahead"
-    if any(isinstance(n, _LEAVING) for n in walk(loop.body)):
+    if not statement_kinds(loop.body).isdisjoint(_LEAVING):
         return f"a break, continue, return or barrier in the body of `{name}`"
     buffers = {s.buffer.name: s.buffer for s in stores(loop.body)}
     for ring in loop.ahead.rings:
@@ -92,7 +92,7 @@ def _fill_problem(loop: For, what: str) -> str | None:
     assert loop.ahead is not None
     rings = frozenset(loop.ahead.rings)
     fills, _ = split_ahead(loop.body, rings)
-    if not all(isinstance(n, _PLAIN) for n in walk(fills) if isinstance(n, Stmt)):
+    if not statement_kinds(fills) <= _PLAIN:
         return f"`{what}` is filled by more than plain stores"
     foreign = sorted(mentions(fills).stored - rings)
     if foreign:
@@ -100,7 +100,7 @@ def _fill_problem(loop: For, what: str) -> str | None:
     changing = changed_sources(loop)
     if changing:
         return f"`{what}` is filled from `{changing[0]}`, which `{loop.var.name}` changes"
-    assigned = free_vars(fills).keys() & assigned_names(loop.body)
+    assigned = free_names(fills) & assigned_names(loop.body)
     if assigned:
         return f"filling `{what}` depends on `{min(assigned)}`, which `{loop.var.name}` changes"
     return None

@@ -34,6 +34,15 @@ _INNER: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
 }
 
 
+@fact
+def statement_kinds(s: Stmt) -> frozenset[type[Stmt]]:
+    """The classes of ``s`` and of all statements in it."""
+    own, inner = type(s), [statement_kinds(stmt) for stmt in inner_statements(s)]
+    if len(inner) == 1:
+        return inner[0] if own in inner[0] else inner[0] | {own}
+    return frozenset((own,)).union(*inner)
+
+
 def statements(root: Stmt) -> Iterator[Stmt]:
     """``root`` and every statement in it, parents first, in program order."""
     pending = [root]
@@ -97,7 +106,9 @@ def has_loop(s: Stmt, kind: str) -> bool:
 def exits(s: Stmt) -> bool:
     """Whether a break, continue or return in ``s`` leaves an iteration of the loop whose body ``s`` is."""
     if isinstance(s, (For, While)):
-        return any(isinstance(inner, Return) for inner in statements(s.body))
+        return Return in statement_kinds(s.body)
+    if statement_kinds(s).isdisjoint(JUMPS):
+        return False
     return isinstance(s, JUMPS) or any(exits(inner) for inner in inner_statements(s))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from weft.ir.nesting import inner_statements
-from weft.ir.stmt import Alloc, Assert, Block, For, If, Seq, Stmt, Store
+from weft.ir.stmt import Alloc, Assert, Block, For, If, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import fact
 
 #: Loops that must not enclose a loop of this kind.
@@ -33,6 +33,8 @@ def _places(s: Stmt) -> _Places:
     if isinstance(s, For):
         own = REFUSED_INSIDE.get(s.kind, ())
         return _Places(refused.union(own) if own else refused, plain and s.kind not in refused)
+    if isinstance(s, Tensorized):
+        return _Places(refused | {"vector"}, plain)
     return _Places(refused, plain and isinstance(s, _ANYWHERE))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar, cast
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Axis, Const, Expr, Load, Reduce, Var
@@ -245,9 +245,11 @@ class Mentions(NamedTuple):
 @fact
 def mentions(s: Stmt) -> Mentions:
     """Of ``s``, put together from its parts."""
+    if _binds_alone(s):
+        (name,), below = bound_names(s), mentions(s.body)
+        allocated = below.allocated | {name} if isinstance(s, Alloc) else below.allocated
+        return Mentions(below.bound | {name}, allocated, *below[2:])
     own, inner = _own_names(s), [mentions(n) for n in children(s) if isinstance(n, Stmt)]
-    if len(inner) == 1 and isinstance(s, For) and not (own.loaded or own.addressed):  # the common case, for speed
-        return inner[0]._replace(bound=inner[0].bound | own.bound)
     stored = {s.buffer.name} if isinstance(s, (Store, Atomic)) else set[str]()
     loaded = own.loaded | stored if isinstance(s, Atomic) else own.loaded
     addressed, hinted = own.addressed, own.addressed if isinstance(s, Evaluate) and s.call.name in HINTS else set[str]()
@@ -259,6 +261,13 @@ def mentions(s: Stmt) -> Mentions:
         _united(() if hinted else addressed, [m.addressed for m in inner]),
         _united(hinted, [m.hinted for m in inner]),
     )
+
+
+def _binds_alone(s: Stmt) -> TypeGuard[For | Alloc]:
+    """Whether ``s`` is a loop or storage of known size, which names nothing but what it binds: most statements are."""
+    if isinstance(s, For):
+        return isinstance(s.lo, Const) and isinstance(s.hi, Const)
+    return isinstance(s, Alloc) and s.buffer.strides is None and all(isinstance(n, Const) for n in s.buffer.shape)
 
 
 class _Names(NamedTuple):
@@ -315,6 +324,9 @@ def used_names(node: Node) -> set[str]:
 @fact
 def names_in(s: Stmt) -> frozenset[str]:
     """Every variable and buffer name in ``s``."""
+    if _binds_alone(s):
+        (name,), below = bound_names(s), names_in(s.body)
+        return below if name in below else below | {name}
     return _united(_own_names(s).all, [names_in(n) for n in children(s) if isinstance(n, Stmt)])
 
 

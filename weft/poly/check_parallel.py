@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.nesting import find_path, inner_statements, statements
+from weft.ir.nesting import find_path, inner_statements, statement_kinds, statements
 from weft.ir.numerics import is_fast
 from weft.ir.solve import Form
 from weft.ir.stmt import Assign, Atomic, Barrier, Break, Continue, For, Kernel, Let, Return, Stmt, While
@@ -15,6 +15,8 @@ from weft.poly.verdict import OK, Verdict, refuse
 
 _CALLS = {"parallel": 's.parallel("{}")', "vector": 's.vectorize("{}")', "unroll": 's.unroll("{}")'}
 _MOST_ALTERNATIVES = 4
+#: Statements that may tie iterations to one another other than through memory.
+_TIED = (Barrier, Return, Assign, Atomic, Break, Continue)
 
 
 def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: str = "strict") -> Verdict:
@@ -57,7 +59,9 @@ def _check_memory(kernel: Kernel, loop: For, inside: list[Leaf], numerics: str) 
             return []
         return [[after(name)]] if meeting.a is meeting.b else [[after(name)], [before(name)]]
 
-    conflict = find_conflict(pairs(inside), around, orders)
+    # Of storage that each iteration makes for itself, no two touch the same.
+    common = [pair for pair in pairs(inside) if name not in pair[1].owners or name not in pair[3].owners]
+    conflict = find_conflict(common, around, orders)
     if conflict is None:
         return OK, None
     found, meeting = conflict
@@ -67,6 +71,8 @@ def _check_memory(kernel: Kernel, loop: For, inside: list[Leaf], numerics: str) 
 
 def _check_structure(loop: For, kind: str) -> str | None:
     """What concurrent iterations cannot contain, or None."""
+    if statement_kinds(loop.body).isdisjoint(_TIED):
+        return None
     local = set()
     for n in statements(loop.body):
         if isinstance(n, Let):

@@ -91,7 +91,8 @@ class Meeting:
         self.marked = set(self.second.loop_names) - self.around.shared
         self.names: dict[str, str] = {}
         self.products = Products()
-        for domain in (leaf_domain(self.first), self.left.domain):
+        own = self.left.domain
+        for domain in (own,) if self.first.is_box else (leaf_domain(self.first), own):
             for opaque in domain.opaque.values():
                 self.products.name(opaque.factors)
         self.equations = [combine(x, self.prime(y), -1) for x, y in zip(self.left.indices, self.right.indices)]
@@ -257,7 +258,8 @@ class Meeting:
     def _primed(self, name: str) -> str:
         if name in self.marked:
             return primed(name)
-        for domain in (leaf_domain(self.second), self.right.domain):
+        own = self.right.domain
+        for domain in (own,) if self.second.is_box else (leaf_domain(self.second), own):
             if name in domain.made:
                 return primed(name)
             opaque = domain.opaque.get(name)

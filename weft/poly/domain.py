@@ -96,7 +96,8 @@ def touch_of(leaf: Leaf, access: Access, tag: str) -> Touch:
     """``access`` of ``leaf``; ``tag`` keeps its auxiliary variables apart from those of other accesses."""
     domain = Domain()
     reader = Reader(leaf, domain, tag)
-    domain.positive = leaf_domain(leaf).positive
+    if leaf.sizes:
+        domain.positive = leaf_domain(leaf).positive
     for axis in access.axes:
         reader.local(axis.var.name)
         reader.bound(axis.var.name, axis.lo, axis.hi)
@@ -131,6 +132,13 @@ class Reader:
 
     def bound(self, name: str, lo: Expr, hi: Expr | None) -> None:
         """``lo <= name < hi``."""
+        if isinstance(lo, Const) and isinstance(hi, Const) and hi.value > 1:  # as below, at once: most loops
+            first = int(lo.value)
+            self.domain.inequalities += [
+                {name: 1, "": -first} if first else {name: 1},
+                {"": int(hi.value) - 1, name: -1},
+            ]
+            return
         var = Var(name)
         self.add(self.comparison(">=", var, lo, True))
         if hi is not None:

@@ -103,6 +103,11 @@ class Leaf:
         return tuple(loop.name for loop in self.loops)
 
     @cached_property
+    def is_box(self) -> bool:
+        """Whether its loops run between numbers and no tests are around it: nothing else decides where it runs."""
+        return not self.tests and all(isinstance(x.lo, Const) and isinstance(x.hi, Const) for x in self.loops)
+
+    @cached_property
     def ranges(self) -> Mapping[str, Interval]:
         """What each loop variable around it can be."""
         ranges: dict[str, Interval] = {}
@@ -198,7 +203,8 @@ def loops_inside(s: st.Stmt) -> list[st.For]:
 def _enter(s: st.Stmt, inner: st.Stmt, scope: _Scope) -> _Scope:
     """What is known in ``inner``, which stands directly in ``s``."""
     if isinstance(s, st.For):
-        return scope._replace(loops=(*scope.loops, LoopRange(s.var.name, s.lo, s.hi, s.kind, s)))
+        loops = (*scope.loops, LoopRange(s.var.name, s.lo, s.hi, s.kind, s))
+        return _Scope(loops, *scope[1:])  # quicker than to replace one field: most statements are loops
     if isinstance(s, st.While):
         name = f"pass{sum(loop.hi is None for loop in scope.loops) + 1}"
         loops = (*scope.loops, LoopRange(name, idx(0), None, "serial", s))

@@ -27,7 +27,7 @@ from weft.schedules.find import find_alloc, loops_around, size_ranges
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.make_blocks import declare_accesses
 from weft.schedules.redirect import only_plain_accesses
-from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -101,6 +101,7 @@ class _Window:
         return low, high
 
 
+@remembered
 def _windows(kernel: Kernel, alloc: Alloc) -> list[tuple[_Window, ...]]:
     """Those of the statements that run one after another while the storage exists, one for each dimension."""
     found = (_touched(kernel, alloc, stmt) for stmt in statements_in_turn(alloc.body))

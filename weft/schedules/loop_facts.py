@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Const, Expr, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import exits, statements
+from weft.ir.nesting import exits, statement_kinds
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Barrier, For, If, Kernel, Stmt
-from weft.ir.verify import find_problems
+from weft.ir.verify import find_misplaced, find_problems
+from weft.ir.verify_expr import Problem
 from weft.ir.visit import free_vars, loads, stores
 from weft.poly.verdict import OK, Verdict, refuse
 
@@ -55,7 +56,7 @@ def is_guard(s: Stmt) -> bool:
 
 
 def has_barrier(s: Stmt) -> bool:
-    return any(isinstance(n, Barrier) for n in statements(s))
+    return Barrier in statement_kinds(s)
 
 
 def check_number(what: str, value: object, least: int) -> Verdict:
@@ -89,7 +90,15 @@ def check_no_barrier(loop: For, doing: str) -> Verdict:
 
 def check_valid(kernel: Kernel) -> Verdict:
     """Whether a rewritten kernel keeps the rules of the loop program."""
-    problems = find_problems(kernel)
+    return _first_of(find_problems(kernel))
+
+
+def check_places(kernel: Kernel) -> Verdict:
+    """The same of a kernel in which only the kinds of loops are new: whatever a name meant, it still means."""
+    return _first_of(find_misplaced(kernel))
+
+
+def _first_of(problems: list[Problem]) -> Verdict:
     return refuse(problems[0].text) if problems else OK
 
 

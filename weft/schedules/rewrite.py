@@ -22,6 +22,7 @@ from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Stmt
 from weft.ir.visit import fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 from weft.poly.verdict import Verdict
 from weft.schedules.find import blocks_inside, ranges_at
+from weft.schedules.focus import NestAlone
 
 S = TypeVar("S", bound=Stmt)
 T = TypeVar("T")
@@ -147,7 +148,8 @@ def _simplify_iter(i: Iter, ranges: Mapping[str, Interval]) -> Iter:
 
 def taken_names(kernel: Kernel) -> set[str]:
     """Every name in use: variables, buffers, blocks."""
-    return used_names(kernel) | {b.name for b in blocks_inside(kernel)}
+    names = used_names(kernel) | {b.name for b in blocks_inside(kernel)}
+    return names | kernel.reserved if isinstance(kernel, NestAlone) else names
 
 
 def unique_names(kernel: Kernel) -> Kernel:

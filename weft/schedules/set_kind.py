@@ -16,7 +16,7 @@ from weft.ir.stmt import Kernel, LoopKind
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_loop, ranges_at
-from weft.schedules.loop_facts import check_number, check_valid, extent, has_barrier, trip_count
+from weft.schedules.loop_facts import check_number, check_places, extent, has_barrier, trip_count
 from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_stmt
 from weft.schedules.split import Tail, check_split, split
 from weft.schedules.trace import Numerics
@@ -34,7 +34,7 @@ def check_set_kind(kernel: Kernel, loop: str, kind: LoopKind, *, numerics: Numer
         return refuse(f"the iterations of `{loop}` wait for one another at a barrier")
     if kind in _IN_ORDER:
         return OK
-    valid = check_valid(set_kind(kernel, loop, kind).kernel)
+    valid = check_places(set_kind(kernel, loop, kind).kernel)
     if not valid.ok:
         return valid
     return check_independent(kernel, loop, kind, numerics)

@@ -14,6 +14,7 @@ from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
 from weft.poly.verdict import Verdict
 from weft.schedules.find import all_allocs, all_loops, blocks_inside
+from weft.schedules.focus import find_focus
 from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
 from weft.schedules.pipeline import check_runs_ahead
 from weft.schedules.rewrite import PRIMITIVES, Primitive, Rewrite, unique_names
@@ -90,6 +91,28 @@ class ScheduleState:
             raise
         self._trying = before["_trying"]
 
+    @contextmanager
+    def focus(self, block: Handle | str) -> Iterator[None]:
+        """Steps on loops of the nest of ``block`` that look at it alone, as if the nests beside it were not there.
+
+        The program that comes out, and the trace, are those of the same steps without it, which take more time. Where
+        one is refused, none is taken.
+        """
+        found = find_focus(self.kernel, self.name(block))
+        if found is None:
+            yield
+            return
+        before = dict(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
+        self.kernel = found.alone
+        try:
+            yield
+            self.kernel = found.put_back(self.kernel)
+            if self.kernel is not found.whole:
+                _refuse_broken(self.trace.steps[-1], self.kernel)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
     @property
     def numerics(self) -> Numerics:
         return self.trace.numerics
@@ -111,10 +134,7 @@ class ScheduleState:
             if not verdict.ok:
                 raise refused(step, verdict, () if self._trying else self._accepted(verdict.alternatives))
             done = primitive.rewrite(self.kernel, *step.args, **kwargs)
-            for check_kept in (check_tensorized, check_runs_ahead):
-                verdict = check_kept(done.kernel)
-                if not verdict.ok:
-                    raise refused(step, verdict, verdict.alternatives)
+            _refuse_broken(step, done.kernel)
         except ScheduleError as error:
             if self._trying:
                 raise
@@ -172,6 +192,14 @@ class ScheduleState:
     def handle(self, kind: type[H], name: str) -> H:
         """The handle of something there now."""
         return kind(name, self._born.get(name, 0))
+
+
+def _refuse_broken(step: Step, kernel: Kernel) -> None:
+    """An error where ``step``, which made ``kernel``, left something not what an earlier step said it is."""
+    for check_kept in (check_tensorized, check_runs_ahead):
+        verdict = check_kept(kernel)
+        if not verdict.ok:
+            raise refused(step, verdict, verdict.alternatives)
 
 
 def bound_here(kernel: Kernel) -> set[str]:

@@ -12,7 +12,7 @@ from weft.ir.hardware import HARDWARE, Hardware, find_hardware
 from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.nesting import path_to
 from weft.ir.stmt import Block, For, Kernel, Seq, Stmt, Tensorized
-from weft.ir.visit import fact, free_vars
+from weft.ir.visit import fact, free_names
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.decompose_reduction import outermost_reduction_loop
 from weft.schedules.find import all_loops, find_loop, listed, ranges_at, top_nests
@@ -30,8 +30,8 @@ def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Nume
             return refuse(f"loop `{loop}` is part of a nest that `{outer.intrinsic}` does already")
         if isinstance(outer, For) and outer.kind == "vector":
             return refuse(f"it is inside the vector loop `{outer.var.name}`, whose iterations are lanes")
-    match = match_hardware(hardware, nest, ranges_at(kernel, nest), threads_around(kernel, nest))
-    if isinstance(match, Mismatch):
+    match = _find_mismatch(kernel, nest, nest, hardware)
+    if match is not None:
         block = match.block
 
         def legal() -> tuple[str, ...]:
@@ -54,9 +54,23 @@ def tensorize(kernel: Kernel, loop: str, intrinsic: str) -> Rewrite:
 
 
 @fact
-def _proved_at(s: Tensorized) -> list[Any]:
-    """What variables can be and the threads around ``s``, where it was found to be what its intrinsic means."""
+def _proved_at(nest: Stmt) -> list[Any]:
+    """What variables can be and the threads around ``nest``, where it was found to be what an intrinsic means."""
     return []
+
+
+def _find_mismatch(kernel: Kernel, at: Stmt, nest: Stmt, hardware: Hardware) -> Mismatch | None:
+    """Why ``nest``, which is ``at`` or the body of it, is not what ``hardware`` means; found once for each place."""
+    ranges, threads = ranges_at(kernel, at), threads_around(kernel, at)
+    used = {name: ranges[name] for name in free_names(nest) & ranges.keys()}
+    place = hardware.name, used, [(x.var.name, x.lo, x.hi) for x in threads]
+    if place in _proved_at(nest):
+        return None
+    match = match_hardware(hardware, nest, ranges, threads)
+    if isinstance(match, Mismatch):
+        return match
+    _proved_at(nest).append(place)
+    return None
 
 
 @fact
@@ -69,15 +83,8 @@ def check_tensorized(kernel: Kernel) -> Verdict:
     """Whether every tensorized nest still does what its intrinsic means; asked after each other step."""
     fresh = [nest for nest in top_nests(kernel) if not _proved_inside(nest)]
     for s in (s for nest in fresh for s in listed(nest).tensorized):
-        ranges, threads = ranges_at(kernel, s), threads_around(kernel, s)
-        used = {name: ranges[name] for name in free_vars(s) if name in ranges}
-        place = used, [(x.var.name, x.lo, x.hi) for x in threads]
-        if place in _proved_at(s):
-            continue
-        match = match_hardware(find_hardware(s.intrinsic), s.body, ranges, threads)
-        if not isinstance(match, Mismatch):
-            _proved_at(s).append(place)
-        else:
+        match = _find_mismatch(kernel, s, s.body, find_hardware(s.intrinsic))
+        if match is not None:
             why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {match.reason}"
             return refuse(why, alternatives=("the step before s.tensorize",))
     for nest in fresh:

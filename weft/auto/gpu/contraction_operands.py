@@ -119,12 +119,13 @@ def cooperate(
     s = draft.s
     buffer = find_buffer(s.kernel, storage)
     length = int(buffer.shape[-1].value)  # type: ignore[attr-defined]
-    *loops, last = (str(x) for x in s.loops(load)[outer:])
-    vectors, lanes = split_names(s, last, gcd(length, max(1, widest // buffer.dtype.itemsize)))
-    turns, thread = split_names(s, str(s.fuse(*loops, vectors)), threads)
-    s.reorder(thread, turns, lanes)
-    s.bind(thread, "thread")
-    s.vectorize(lanes)
-    if written_out:
-        s.unroll(turns)
+    with s.focus(load):
+        *loops, last = (str(x) for x in s.loops(load)[outer:])
+        vectors, lanes = split_names(s, last, gcd(length, max(1, widest // buffer.dtype.itemsize)))
+        turns, thread = split_names(s, str(s.fuse(*loops, vectors)), threads)
+        s.reorder(thread, turns, lanes)
+        s.bind(thread, "thread")
+        s.vectorize(lanes)
+        if written_out:
+            s.unroll(turns)
     draft.scheduled.add(load)

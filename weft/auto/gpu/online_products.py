@@ -208,21 +208,25 @@ class OnePass(TilePass):
     def _reduce(self, name: str) -> None:
         """What a thread has of a row first, then what the four that have one bring together."""
         s = self.s
-        rows, keys = self._inner(name)[-2:]
-        (down, half), (across, own) = self._rows(rows), self._columns(keys)
-        s.reorder(*across, *down, *half, *own)
+        with s.focus(name):
+            rows, keys = self._inner(name)[-2:]
+            (down, half), (across, own) = self._rows(rows), self._columns(keys)
+            s.reorder(*across, *down, *half, *own)
         before = {str(b) for b in s.blocks()}
         axis = find_buffer(s.kernel, self._buffer(name)).rank
         update, _ = map(str, s.rfactor(across[0], axis=axis, at=self.key))
-        s.reorder(*down, *across, *half, *own)
-        self._bind((*down, *across), (*half, *own))
+        with s.focus(update):
+            s.reorder(*down, *across, *half, *own)
+            self._bind((*down, *across), (*half, *own))
         (start,) = {str(b) for b in s.blocks()} - before - {update}
-        pair = next(x for x in self._inner(start) if x.startswith(across[0]))
-        group, warp, lane, mine = (x for x in self._inner(start) if x != pair)
-        s.reorder(group, warp, lane, pair, mine)
-        self._bind((group, warp, lane, pair), (mine,))
-        *threads, mine, _ = self._inner(name)
-        self._bind(tuple(threads), (mine,))
+        with s.focus(start):
+            pair = next(x for x in self._inner(start) if x.startswith(across[0]))
+            group, warp, lane, mine = (x for x in self._inner(start) if x != pair)
+            s.reorder(group, warp, lane, pair, mine)
+            self._bind((group, warp, lane, pair), (mine,))
+        with s.focus(name):
+            *threads, mine, _ = self._inner(name)
+            self._bind(tuple(threads), (mine,))
 
     # Products
 

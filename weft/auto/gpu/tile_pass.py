@@ -110,26 +110,29 @@ class TilePass(ABC):
             self.s.vectorize(own[-1])
 
     def _spread_rows(self, name: str, *, in_keys: bool = True) -> None:
-        threads, own = self._rows(self._inner(name, in_keys=in_keys)[-1])
-        self.s.reorder(*threads, *own)
-        self._bind(threads, own)
+        with self.s.focus(name):
+            threads, own = self._rows(self._inner(name, in_keys=in_keys)[-1])
+            self.s.reorder(*threads, *own)
+            self._bind(threads, own)
 
     def _spread_tile(self, name: str, *, in_keys: bool = True, vector: bool = False) -> None:
-        *_, rows, columns = self._inner(name, in_keys=in_keys)
-        rows = self._inner(name, in_keys=in_keys)[0] if name in self.cut else rows
-        (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
-        self.s.reorder(*down, *across, *half, *own)
-        self._bind((*down, *across), (*half, *own), vector=vector)
+        with self.s.focus(name):
+            *_, rows, columns = self._inner(name, in_keys=in_keys)
+            rows = self._inner(name, in_keys=in_keys)[0] if name in self.cut else rows
+            (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
+            self.s.reorder(*down, *across, *half, *own)
+            self._bind((*down, *across), (*half, *own), vector=vector)
 
     def _product(self, name: str, pieces: tuple[str, ...] = ()) -> str:
         """The loops of a product as those of an instruction, for each of ``pieces``; the outermost of these."""
         s = self.s
-        rows, columns, *_, deep = self._inner(name)
-        (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
-        steps, step = split_names(s, deep, STEP)
-        s.reorder(*pieces, *down, *across, steps, *half, *own, step)
-        for loop in (*down, *across):
-            s.bind(loop, "thread")
-        for loop in pieces:
-            s.unroll(loop)
+        with s.focus(name):
+            rows, columns, *_, deep = self._inner(name)
+            (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
+            steps, step = split_names(s, deep, STEP)
+            s.reorder(*pieces, *down, *across, steps, *half, *own, step)
+            for loop in (*down, *across):
+                s.bind(loop, "thread")
+            for loop in pieces:
+                s.unroll(loop)
         return steps
