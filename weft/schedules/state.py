@@ -109,8 +109,10 @@ class ScheduleState:
             self.kernel = found.put_back(self.kernel)
             if self.kernel is not found.whole:
                 _refuse_broken(self.trace.steps[-1], self.kernel)
-        except BaseException:
+        except BaseException as error:
             self.__dict__.update(before)
+            if isinstance(error, ScheduleError) and not self._trying:
+                raise located(error) from None
             raise
 
     @property
