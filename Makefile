@@ -21,7 +21,7 @@ test: $(STAMP)
 	$(MAKE) --no-print-directory -j 2 lint check
 
 check: $(STAMP)
-	$(RUN) -m pytest -n 2 tests
+	$(RUN) -m pytest -n 2 --dist worksteal tests
 
 soak: $(STAMP)
 	$(RUN) tests/soak.py --seconds $(SECONDS)

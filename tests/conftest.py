@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,13 +36,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """What is loaded by now stays: looking through it for cycles again and again takes a twentieth of all time."""
     if not Path("/proc/driver/nvidia").exists():
-        build_quickly()
+        build_cuda_quickly()
+    build_c_quickly()
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
 
 
-def build_quickly() -> None:
+def build_c_quickly() -> None:
+    """What a system's compiler makes of our C text at its highest level is not ours to test."""
+    from weft.target.c import toolchain
+
+    flags = toolchain.build_flags
+    toolchain.build_flags = lambda machine, *, fast: ["-O1" if f == "-O3" else f for f in flags(machine, fast=fast)]
+
+
+def build_cuda_quickly() -> None:
     """NVRTC reads and translates all CUDA text as ever, but optimizes no machine code that nothing here can run."""
     from weft.ir.errors import InternalError
     from weft.target.cuda import nvrtc
@@ -60,6 +70,24 @@ def build_quickly() -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if CACHE in config.stash:
         shutil.rmtree(config.stash[CACHE], ignore_errors=True)
+
+
+@pytest.fixture
+def quick_code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM writes programs down as they are: for tests that run much machine code and are about what is before it.
+
+    Fresh seeds run the code that users get.
+    """
+    from weft.target.cpu import llvm, lower
+
+    if request.config.getoption("seed"):
+        return
+
+    def compile_quickly(text: str, machine: Any, *, thorough: bool = False) -> bytes:
+        with llvm._lock:
+            return bytes(llvm._target_machine(machine, 0).emit_object(llvm._prepare(text, machine, thorough=False)))
+
+    monkeypatch.setattr(lower, "compile_llvm", compile_quickly)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from random_models import try_seed
 
 #: Programs, and how many are one test: what starts once for each process of pytest is shared.
-COUNT, EACH = 120, 10
+COUNT, EACH = 200, 20
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, EACH))

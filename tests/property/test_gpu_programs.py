@@ -10,6 +10,8 @@ from collections import Counter
 import pytest
 from check_gpu_program import check_gpu_program
 
+pytestmark = pytest.mark.usefixtures("quick_code")
+
 #: Programs of each test, and how many tests.
 EACH, TESTS = 16, 7
 

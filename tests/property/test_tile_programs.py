@@ -13,6 +13,8 @@ from tile_programs import tile_program
 from weft.ir.errors import OutOfBounds
 from weft.ir.parser import parse_kernel
 
+pytestmark = pytest.mark.usefixtures("quick_code")
+
 #: Programs of each test, and how many tests; sizes for each program.
 EACH, TESTS, SIZES = 6, 5, 3
 

@@ -5,6 +5,7 @@ Nothing of a CUDA toolkit is needed: the declarations are `include/weft_cuda.h`.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib.util
 import re
@@ -106,23 +107,32 @@ def run_clang(
 ) -> Reading:
     """Reads ``text``, the source called ``name``, as the device sees it; the headers ``empty`` have nothing in them."""
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
-        path = Path(folder) / "source.cu"
+        path, tree = Path(folder) / "source.cu", Path(folder) / "tree.json"
         path.write_text(text)
-        stubs = Path(folder) / "empty"
-        for header in empty:
-            (stubs / header).parent.mkdir(parents=True, exist_ok=True)
-            (stubs / header).touch()
         command = [
             *find_clang(), *_FLAGS, "-include", str(INCLUDE / "weft_cuda.h"),
             "-isystem", str(INCLUDE / "device"), "-isystem", str(INCLUDE / "both"),
             *(f"-I{folder}" for folder in include), *(f"-D{d}" for d in defines), *options,
-            "-idirafter", str(stubs), str(path),
+            *(("-idirafter", str(_empty_headers(tuple(empty)))) if empty else ()), str(path),
         ]  # fmt: skip
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+            with tree.open("wb") as out:  # tens of megabytes: reading a pipe takes longer
+                done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False)
+            read = tree.read_bytes().decode(errors="replace")
         except OSError as error:
             raise TargetError(f"clang could not be started: {command[0]}", why=str(error)) from None
-    messages = done.stderr.replace(str(path), name)
+    messages = done.stderr.decode(errors="replace").replace(str(path), name)
     found = (m.groupdict() for m in _ERROR.finditer(messages))
     complaints = tuple(Complaint(m["file"], int(m["line"]), int(m["column"]), m["text"]) for m in found)
-    return Reading(done.stdout, str(path), complaints, messages)
+    return Reading(read, str(path), complaints, messages)
+
+
+@functools.cache
+def _empty_headers(names: tuple[str, ...]) -> Path:
+    """A folder of headers of these names with nothing in them, as long as this process runs."""
+    folder = Path(tempfile.mkdtemp(prefix="weft-cuda-empty-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder

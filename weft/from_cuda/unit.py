@@ -127,6 +127,8 @@ class Unit:
     #: Headers that were not found and taken for empty.
     missing: tuple[str, ...] = ()
     nodes: dict[str, Node] = field(default_factory=dict)
+    #: Functions that have a body, by their mangled names.
+    bodies: dict[str, Node] = field(default_factory=dict)
     records: dict[str, Node] = field(default_factory=dict)
     enums: dict[str, Node] = field(default_factory=dict)
     aliases: dict[str, Node] = field(default_factory=dict)
@@ -142,7 +144,10 @@ class Unit:
         name = prefix
         if n.id:
             self.nodes[n.id] = n
-        if n.kind == "EnumDecl":
+        if n.kind in _FUNCTIONS:
+            if "mangledName" in n.raw and n.body is not None:
+                self.bodies.setdefault(n.raw["mangledName"], n)
+        elif n.kind == "EnumDecl":
             self.enums.setdefault(n.name, n)
         elif n.kind in _ALIASES:
             self.aliases.setdefault(n.name, n)
@@ -204,8 +209,7 @@ class Unit:
         """``function`` where it has a body: the same declared again, or itself."""
         if function.body is not None:
             return function
-        mangled = function.raw.get("mangledName")
-        return next((f for f in self.functions if f.body and f.raw.get("mangledName") == mangled), function)
+        return self.bodies.get(function.raw.get("mangledName", ""), function)
 
     @property
     def functions(self) -> list[Node]:

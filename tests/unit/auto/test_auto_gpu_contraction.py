@@ -25,6 +25,8 @@ from weft.operators.schedule import OperatorSchedule
 from weft.target.cuda.lower import compile_kernel, emit_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine, gpu_for_arch
 
+pytestmark = pytest.mark.usefixtures("quick_code")
+
 H200, A100 = gpu_for_arch("sm_90"), gpu_for_arch("sm_80")
 #: So that the interpreter gets through more than one of each.
 FEW = (Tiles(16, 16, 8, 4, 4, 3), Tiles(32, 32, 32, 16, 16, 3, warps=True))

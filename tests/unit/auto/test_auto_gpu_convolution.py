@@ -21,6 +21,8 @@ from weft.operators.schedule import OperatorSchedule
 from weft.target.cuda.lower import compile_kernel, emit_kernel
 from weft.target.cuda.machine import gpu_for_arch
 
+pytestmark = pytest.mark.usefixtures("quick_code")
+
 H200 = gpu_for_arch("sm_90")
 GROUPED = Tiles(64, 64, 64, 16, 64, 3, warps=True, grouped=True)
 WARPS = Tiles(32, 32, 32, 16, 16, 3, warps=True)

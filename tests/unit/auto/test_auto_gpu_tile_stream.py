@@ -13,6 +13,8 @@ from weft.operators.schedule import OperatorSchedule
 from weft.target.cuda.lower import emit_kernel
 from weft.target.cuda.machine import gpu_for_arch
 
+pytestmark = pytest.mark.usefixtures("quick_code")
+
 H200 = gpu_for_arch("sm_90")
 GROUPED = Tiles(64, 64, 64, 16, 64, 3, warps=True, grouped=True)
 RESIDUAL = """def f(bfloat16(M,K) X, bfloat16(N,K) V, bfloat16(M,N) R) -> (bfloat16 O) {

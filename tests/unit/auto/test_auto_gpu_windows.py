@@ -10,6 +10,8 @@ from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.target.cuda.lower import compile_kernel
 from weft.target.cuda.machine import gpu_for_arch
 
+pytestmark = pytest.mark.usefixtures("quick_code")
+
 H200 = gpu_for_arch("sm_90")
 
 CASES = {

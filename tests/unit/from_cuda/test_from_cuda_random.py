@@ -26,8 +26,13 @@ from weft.operators.cuda_kernel import CudaKernel, _extents, host_arrays
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
-def test_random_kernels_are_the_same_as_grids_and_thread_by_thread(first: int, tmp_path: Path) -> None:
-    """Some of the threads one by one are watched: nothing may be found in kernels that are right."""
+def test_random_kernels_are_the_same_as_grids_and_thread_by_thread(
+    first: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Some of the threads one by one are watched: nothing may be found in kernels that are right. The same are
+    optimized by LLVM."""
+    if first:
+        request.getfixturevalue("quick_code")
     assert differences(range(first, first + 50), tmp_path, watched=first == 0) == {}
 
 

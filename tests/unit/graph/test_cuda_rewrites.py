@@ -195,10 +195,15 @@ class Block(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("library", "count"),
-    [("none", 0), ("aten.convolution.default", 3), ("aten.mm.default", 1), ("aten.addmm.default", 1)],
+    ("library", "count", "dtype"),
+    [
+        ("none", 0, torch.bfloat16),
+        ("aten.convolution.default", 3, torch.float32),
+        ("aten.convolution.default", 3, torch.bfloat16),
+        ("aten.mm.default", 1, torch.float32),
+        ("aten.addmm.default", 1, torch.float32),
+    ],
 )
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_images_have_their_channels_last(fake_cuda: Fake, library: str, count: int, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     model = Block().eval().to(dtype)

@@ -413,6 +413,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("name", SIZES)
 def test_the_kernels_of_the_examples(name: str) -> None:
     from weft.target.cuda.program import evaluate_size

@@ -78,7 +78,7 @@ def _load_all_targets() -> None:
 
 
 @functools.cache
-def _target_machine(machine: Machine) -> Any:
+def _target_machine(machine: Machine, level: int = 2) -> Any:
     binding = _binding()
     if machine.triple.partition("-")[0] != binding.get_process_triple().partition("-")[0]:
         _load_all_targets()
@@ -88,7 +88,7 @@ def _target_machine(machine: Machine) -> Any:
         raise TargetError(f"LLVM cannot generate code for `{machine.triple}`", why=str(error)) from None
     features = ",".join(machine.features)
     return target.create_target_machine(
-        cpu=machine.cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=False
+        cpu=machine.cpu, features=features, opt=level, reloc="pic", codemodel="small", jit=False
     )
 
 
