@@ -38,6 +38,7 @@ _CUDA_FLAGS = (
     "-Wno-reserved-user-defined-literal", "-Wno-register", "-Wno-c++11-narrowing", "-Wno-writable-strings",
     "-Wno-inline-new-delete",
     "--cuda-feature=+ptx80", "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument",
+    "-Wno-pass-failed",
     "-include", "cuda_runtime.h", "-S", "-emit-llvm",
     "-Xclang", "-disable-llvm-passes", "-Xclang", "-target-sdk-version=12.3",
 )  # fmt: skip

@@ -51,11 +51,10 @@ def _line_ends(text: str) -> str:
 def _read(text: str, at: int) -> tuple[int, str, list[list[str]]] | None:
     """What is between the brackets of an asm: where it ends, its instructions, and its lists of operands."""
     strings = []
+    at = _next_text(text, at)
     while found := _STRING.match(text, at):
         strings.append(found[1])
-        at = found.end()
-        while follows := re.compile(r"\s*\\?\n").match(text, at):
-            at = follows.end()
+        at = _next_text(text, found.end())
     lists: list[list[str]] = []
     part, depth, in_string = "", 1, False
     while at < len(text):
@@ -79,6 +78,12 @@ def _read(text: str, at: int) -> tuple[int, str, list[list[str]]] | None:
             part += letter
         at += 1
     return None
+
+
+def _next_text(text: str, at: int) -> int:
+    """The first place from ``at`` on that is no end of a line, in a macro with the sign that it goes on."""
+    found = re.compile(r"(?:[ \t]*\\?\n)*").match(text, at)
+    return found.end() if found else at
 
 
 def _statement(strings: str, lists: Sequence[Sequence[str]]) -> str:

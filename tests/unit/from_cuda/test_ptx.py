@@ -73,6 +73,13 @@ def test_lines_and_what_is_not_known_stay() -> None:
     assert made.count("\n") == text.count("\n")
 
 
+def test_instructions_may_begin_on_a_macros_next_line() -> None:
+    text = '#define ONE(x) \\\n  asm volatile( \\\n    "mov.u32 %0, " \\\n    "1;\\n" : "=r"(x))\nint y;'
+    made = translate_ptx(text)
+    assert "asm" not in made
+    assert made.count("\\\n") == text.count("\\\n")
+
+
 def test_other_instructions_are_refused_by_name() -> None:
     said = "the PTX `mma.sync.x %0;`, of which not every instruction is known here"
     with pytest.raises(UnsupportedError, match=rf"(?s){said}.*source.cu:1"):
