@@ -262,9 +262,12 @@ class DataMethods(ScheduleState):
         else:
             self.run(store_at, self.name(buffer), self.name(loop))
 
-    def fold_storage(self, buffer: AnyBuffer, dim: int, factor: int) -> None:
-        """Dimension ``dim`` of a temporary in a ring of ``factor`` elements: subscripts modulo ``factor``."""
-        self.run(fold_storage, self.name(buffer), dim, factor)
+    def fold_storage(self, buffer: AnyBuffer, dim: int, factor: int, *others: int) -> None:
+        """Dimension ``dim`` of a temporary in a ring of ``factor`` elements: subscripts modulo ``factor``.
+
+        ``others`` are further dimensions, each followed by its factor.
+        """
+        self.run(fold_storage, self.name(buffer), dim, factor, *others)
 
     def expand_storage(self, buffer: AnyBuffer) -> None:
         """A temporary that each iteration of a loop makes anew, made once before the loop, a slice for each iteration.

@@ -7,7 +7,7 @@ This is storage folding, or modulo addressing of a ring buffer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -24,32 +24,48 @@ from weft.poly.leaves import leaves, sizes_of
 from weft.poly.refuse_meeting import precedes, touches
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.find import find_alloc, loops_around, size_ranges
-from weft.schedules.loop_facts import check_number, check_valid
+from weft.schedules.loop_facts import check_number, check_valid, first_no
 from weft.schedules.make_blocks import declare_accesses
 from weft.schedules.redirect import only_plain_accesses
 from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_stmt
 from weft.schedules.trace import Numerics
 
 
-def check_fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *, numerics: Numerics) -> Verdict:
+def check_fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *others: int, numerics: Numerics) -> Verdict:
     """All that is alive in dimension ``dim`` at any time must fit in ``factor`` neighbouring elements."""
     alloc = find_alloc(kernel, buffer)
-    number = check_number("factor", factor, 1)
-    if not number.ok:
-        return number
-    if isinstance(dim, bool) or not isinstance(dim, int) or not 0 <= dim < alloc.buffer.rank:
-        return refuse(f"`{buffer}` has {alloc.buffer.rank} dimensions, counted from 0; there is no dimension {dim}")
+    if len(others) % 2:
+        return refuse(f"dimension {others[-1]} of `{buffer}` has no factor")
+    folded = _pairs(dim, factor, others)
+    sound = first_no([*(check_number("factor", n, 1) for _, n in folded), *(_check_dim(alloc, d) for d, _ in folded)])
+    if not sound.ok:
+        return sound
+    if len(dict(folded)) < len(folded):
+        return refuse(f"a dimension of `{buffer}` is folded twice")
     if not only_plain_accesses(kernel.body, buffer):
         return refuse(f"a call reaches into the memory of `{buffer}`")
-    window = _check_window(kernel, alloc, dim, factor)
-    return check_valid(fold_storage(kernel, buffer, dim, factor).kernel) if window.ok else window
-
-
-def _check_window(kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdict:
-    name = alloc.buffer.name
+    # What is alive of one dimension does not depend on how others are kept.
     whole = _touched(kernel, alloc, alloc)
     if whole is None:
-        return refuse(f"nothing touches `{name}`")
+        return refuse(f"nothing touches `{buffer}`")
+    window = first_no(_check_window(kernel, alloc, whole, *pair) for pair in folded)
+    return check_valid(fold_storage(kernel, buffer, dim, factor, *others).kernel) if window.ok else window
+
+
+def _pairs(dim: int, factor: int, others: Sequence[int]) -> list[tuple[int, int]]:
+    """Dimensions and their factors."""
+    return [(dim, factor), *zip(others[::2], others[1::2])]
+
+
+def _check_dim(alloc: Alloc, dim: int) -> Verdict:
+    if not isinstance(dim, bool) and isinstance(dim, int) and 0 <= dim < alloc.buffer.rank:
+        return OK
+    name, rank = alloc.buffer.name, alloc.buffer.rank
+    return refuse(f"`{name}` has {rank} dimensions, counted from 0; there is no dimension {dim}")
+
+
+def _check_window(kernel: Kernel, alloc: Alloc, whole: tuple[_Window, ...], dim: int, factor: int) -> Verdict:
+    name = alloc.buffer.name
     most = _width([whole[dim]])
     if most is not None and most <= factor:
         return OK
@@ -183,18 +199,21 @@ def _describe_clash(reason: str, conflict: Witness, dim: int, factor: int, dista
 
 
 @primitive(check_fold_storage, "cannot fold dimension {1} of `{0}` by {2}")
-def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int) -> Rewrite:
-    """Subscripts of dimension ``dim`` taken modulo ``factor``."""
-    alloc = find_alloc(kernel, buffer)
+def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *others: int) -> Rewrite:
+    """Subscripts of dimension ``dim`` taken modulo ``factor``; ``others`` are more dimensions, each with its factor."""
+    alloc, folded = find_alloc(kernel, buffer), _pairs(dim, factor, others)
     old = alloc.buffer
-    shape = (*old.shape[:dim], idx(factor), *old.shape[dim + 1 :])
-    ring = replace(old, shape=shape, strides=None)
+    ring = replace(old, shape=_with(old.shape, {d: idx(n) for d, n in folded}), strides=None)
 
     def fold(n: object) -> Load | Store | Atomic | None:
         if isinstance(n, (Load, Store, Atomic)) and n.buffer.name == buffer:
-            turn = Binary("%", n.indices[dim], idx(factor))
-            return replace(n, buffer=ring, indices=(*n.indices[:dim], turn, *n.indices[dim + 1 :]))
+            turns = {d: Binary("%", n.indices[d], idx(count)) for d, count in folded}
+            return replace(n, buffer=ring, indices=_with(n.indices, turns))
         return None
 
     body = replace_buffers(rewrite(alloc.body, fold, naming=[buffer]), {old: ring})
     return Rewrite(replace_stmt(kernel, alloc, Alloc(ring, declare_accesses(body, [buffer]), span=alloc.span)))
+
+
+def _with(parts: tuple[Expr, ...], changed: Mapping[int, Expr]) -> tuple[Expr, ...]:
+    return tuple(changed.get(d, e) for d, e in enumerate(parts))

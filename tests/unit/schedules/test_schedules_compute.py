@@ -12,6 +12,7 @@ import pytest
 from schedule_kernels import assert_unchanged, floats, kernel_of, parse_kernel, run, schedule_of
 
 from weft.ir.errors import ScheduleError
+from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.passes.plain.lower_blocks import lower_blocks
 from weft.passes.plain.shrink_storage import shrink_storage
@@ -309,8 +310,13 @@ def test_a_window_slides_inside_tiles() -> None:
     _, xo, yi, _ = s.tile(*s.loops("B"), 4, 4)
     s.compute_at("T", yi)
     s.store_at("T", xo)
+    both = s.copy()
     s.fold_storage("T", 0, 4)
     assert elements(s, "T") == [4, 4]
+    both.fold_storage("T", 0, 4, 1, 5)
+    s.fold_storage("T", 1, 5)
+    assert print_kernel(both.kernel) == print_kernel(s.kernel)
+    assert elements(s, "T") == [4, 5]
     assert computed(s, "T", floats(9, 12)) == (6 + 5) * 10
     assert_unchanged(s, original, floats(9, 12))
 

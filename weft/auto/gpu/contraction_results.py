@@ -111,8 +111,7 @@ def keep_sums(
     of_parts = len(find_buffer(draft.s.kernel, str(storage)).shape) - p.stage.write.buffer.rank
     short = [(i, n) for side, size in zip(p.sides, (tiles.rows, tiles.columns))
              for i, n in zip(side.tiled, side.sizes_of(size)) if i.count < n]  # fmt: skip
-    for i, n in short:
-        draft.s.fold_storage(storage, of_parts + _written_dimension(p, i.name), n)
+    draft.fold(str(storage), [(of_parts + _written_dimension(p, i.name), n) for i, n in short])
     _join_box(draft, p, str(storage))
     return Kept((start,), *digits_of(draft, nest, str(store)))
 
@@ -227,8 +226,8 @@ def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
 def fold_sums(draft: GpuDraft, p: Product, tiles: Tiles, sums: str) -> None:
     """Storage of a block for ``sums`` as large as a tile; those of several parts come first."""
     of_parts = len(find_buffer(draft.s.kernel, sums).shape) - p.stage.write.buffer.rank
-    for i, size in _tile_sizes(p, tiles).items():
-        draft.s.fold_storage(sums, of_parts + _written_dimension(p, i), size)
+    folded = [(of_parts + _written_dimension(p, i), size) for i, size in _tile_sizes(p, tiles).items()]
+    draft.fold(sums, folded)
 
 
 def _written_dimension(p: Product, iterator: str) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from math import prod
 
 from weft.auto.draft import AnyDraft
@@ -44,6 +45,11 @@ class GpuDraft(AnyDraft):
         shape = find_buffer(self.s.kernel, storage).shape
         if prod(int(e.value) if isinstance(e, Const) else most + 1 for e in shape) > most:
             raise ScheduleError(f"`{storage}` would hold more than is used")
+
+    def fold(self, storage: str, sizes: Sequence[tuple[int, int]]) -> None:
+        """Dimensions of ``storage`` in rings of these sizes, in one step."""
+        if sizes:
+            self.s.fold_storage(storage, *sizes[0], *chain.from_iterable(sizes[1:]))
 
 
 def lanes_for(accesses: Iterable[StageAccess]) -> int:

@@ -180,8 +180,7 @@ class OnePass(TilePass):
             rows = c.rows - (c.keys < c.rows)
             folded |= {name: {rows: plan.rows} for name in per_row}
         for name, sizes in folded.items():
-            for d in range(find_buffer(self.s.kernel, name).rank):
-                self.s.fold_storage(name, d, sizes.get(d, 1))
+            self.draft.fold(name, [(d, sizes.get(d, 1)) for d in range(find_buffer(self.s.kernel, name).rank)])
 
     @property
     def is_uneven(self) -> bool:

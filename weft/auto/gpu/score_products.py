@@ -219,8 +219,7 @@ class ScorePass(TilePass):
         for x in g.sums:
             folded[self._buffer(x.name)] = {x.row: plan.rows, x.column: -(-self.widths[x.name] // BLOCK) * BLOCK}
         for name, sizes in folded.items():
-            for d in range(find_buffer(self.s.kernel, name).rank):
-                self.s.fold_storage(name, d, sizes.get(d, 1))
+            self.draft.fold(name, [(d, sizes.get(d, 1)) for d in range(find_buffer(self.s.kernel, name).rank)])
 
     def _stage(self, access: Load, at: str, *, is_left: bool) -> tuple[str, str]:
         """What a tile reads of a matrix, in rows of shared memory as instructions read them, for all that read it."""
