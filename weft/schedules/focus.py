@@ -28,7 +28,7 @@ class NestAlone(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """A ``nest`` of a ``whole`` program, and the loops and storage ``around`` it, outermost first."""
+    """A ``nest`` of a ``whole`` program, and the loops ``around`` it with storage that it uses, outermost first."""
 
     whole: Kernel
     nest: Stmt
@@ -60,13 +60,15 @@ def find_focus(kernel: Kernel, block: str) -> Focus | None:
     around = [s for s in outer if isinstance(s, Alloc) or (isinstance(s, For) and s.ahead is None)]
     if len(around) < len(outer):
         return None
-    nest = path[last + 1]
-    body = nest
-    for s in reversed(around):
+    body = nest = path[last + 1]
+    kept = [s for s in around if isinstance(s, For) or s.buffer.name in names_in(nest)]
+    for s in reversed(kept):
         body = replace(s, body=body)
-    reserved = _beside(path) | (kernel.reserved if isinstance(kernel, NestAlone) else frozenset())
+    reserved = _beside(path).union(s.buffer.name for s in around if isinstance(s, Alloc))
+    if isinstance(kernel, NestAlone):
+        reserved |= kernel.reserved
     alone = NestAlone(kernel.name, kernel.params, kernel.outputs, body, reserved=reserved, span=kernel.span)
-    return Focus(kernel, nest, tuple(around), alone)
+    return Focus(kernel, nest, tuple(kept), alone)
 
 
 def _beside(path: Sequence[Stmt]) -> frozenset[str]:
