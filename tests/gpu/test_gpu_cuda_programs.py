@@ -13,13 +13,15 @@ from tests.unit.from_cuda import test_libraries, test_programs
 
 LIBRARIES = ("-lcublas", "-lcublasLt", "-lcufft", "-lcurand", "-lcuda")
 #: Not here: products by descriptors and graphs (their programs read device memory from the host, which only our runtime
-#: allows), and the calls of the runtime (a box copied from pitched memory to an array: 24 elements differ on an H200).
+#: allows).
 OF_LIBRARIES = (
     "test_thrust_and_cub",
     "test_random_numbers_transforms_graphs_and_the_driver",
     "test_units_that_are_linked_share_functions_and_variables",
     "test_rounding_in_a_direction_and_groups_of_every_kind",
     "test_threads_wait_by_counts_and_stages",
+    "test_calls_of_the_runtime",
+    "test_lambdas_of_the_host_as_arguments",
 )
 OF_PROGRAMS = (
     "test_units_share_nothing_but_what_c_shares",

@@ -36,7 +36,7 @@ def copy(c: Context, n: Node, arguments: list[Node]) -> Value:
     def one(at: Expr) -> None:
         store(c, n, _at(c, into, at, type), load(c, n, _at(c, out_of, at, type), type))
 
-    _repeat(c, _count(c, n, arguments[2], type), one)
+    repeat(c, _count(c, n, arguments[2], type), one)
     return to
 
 
@@ -78,7 +78,7 @@ def fill(c: Context, n: Node, arguments: list[Node]) -> Value:
         c.refuse(n, "bytes are set of what is no array of numbers of one type")
     scalar, into = Scalar(str(dtype), dtype), to
     value = Number(scalar, c.keep("filled", _repeated(c, byte, scalar)))
-    _repeat(c, _count(c, n, arguments[2], scalar), lambda at: store(c, n, _at(c, into, at, scalar), value))
+    repeat(c, _count(c, n, arguments[2], scalar), lambda at: store(c, n, _at(c, into, at, scalar), value))
     return to
 
 
@@ -118,7 +118,8 @@ def _count(c: Context, n: Node, size: Node, type: CType) -> Expr:
     return c.keep("count", ar.fold(Binary("//", total, idx(type.size))))
 
 
-def _repeat(c: Context, count: Expr, one: Callable[[Expr], None]) -> None:
+def repeat(c: Context, count: Expr, one: Callable[[Expr], None]) -> None:
+    """``one`` of each number below ``count``: written out where they are few, else in a loop."""
     if isinstance(count, Const) and int(count.value) <= _WRITTEN_OUT:
         for at in range(int(count.value)):
             one(idx(at))

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.from_cuda.arithmetic import convert
+from weft.from_cuda.bytes_moved import repeat
+from weft.from_cuda.closures import captured
 from weft.from_cuda.context import Binding, Context, Frame, close
 from weft.from_cuda.expressions import PLACES, VALUES, expression, lvalue
 from weft.from_cuda.functions import FUNCTIONS
 from weft.from_cuda.literals import zero_of
+from weft.from_cuda.memory import advance, flat
 from weft.from_cuda.places import assign, declare, dereference, field_place, keep_value, read
-from weft.from_cuda.types import CType, Opaque, Pointer, Record, Reference, Scalar, Void, parse_type
+from weft.from_cuda.types import Array, CType, Opaque, Pointer, Record, Reference, Scalar, Void, parse_type
 from weft.from_cuda.unit import Node
-from weft.from_cuda.values import Element, Fields, Fixed, FunctionValue, Nothing, Number, Place, Value
+from weft.from_cuda.values import Address, Element, Fields, Fixed, FunctionValue, Nothing, Number, Place, Value
+from weft.ir.expr import Expr, idx
 
 #: Functions inside functions, from which on it is taken for a recursion.
 _DEPTH = 64
@@ -73,7 +77,8 @@ def _callee(c: Context, n: Node) -> tuple[Node, Place | None, list[Node]]:
     while bare.kind in ("ImplicitCastExpr", "ParenExpr"):
         bare = bare.inner[-1]
     if n.kind == "CXXMemberCallExpr":
-        return _method(c, n, bare), _object(c, bare), arguments
+        method = _method(c, n, bare)
+        return method, _object(c, bare, method), arguments
     if bare.kind == "MemberExpr":  # a static method, by an object of its class
         _object(c, bare)
         return _method(c, n, bare), None, arguments
@@ -95,12 +100,33 @@ def _method(c: Context, n: Node, member: Node) -> Node:
     return found
 
 
-def _object(c: Context, member: Node) -> Place:
+def _object(c: Context, member: Node, method: Node | None = None) -> Place:
+    """What a method is called on; a temporary that the method changes is a variable."""
     base = member.inner[0]
+    if base.kind == "MaterializeTemporaryExpr" and method is not None and _changes_its_object(method):
+        return declare(c, base, c.type_of(base), "temporary", expression(c, base.inner[-1]), f"temporary {base.id}")
     if member.raw.get("isArrow"):
         type = c.type_of(base)
         return dereference(c, base, expression(c, base), type.to if isinstance(type, Pointer) else Opaque("?"))
     return lvalue(c, base)
+
+
+def _changes_its_object(method: Node) -> bool:
+    return any(
+        i.kind == "CompoundAssignOperator"
+        or (i.kind == "BinaryOperator" and i.raw.get("opcode") == "=")
+        or (i.kind == "UnaryOperator" and i.raw.get("opcode") in ("++", "--"))
+        for i in method.walk()
+        if i.inner and _is_part_of_this(i.inner[0])
+    )
+
+
+def _is_part_of_this(n: Node) -> bool:
+    while n.inner and n.kind in ("MemberExpr", "ParenExpr", "ArraySubscriptExpr", "ImplicitCastExpr"):
+        if n.raw.get("castKind") == "LValueToRValue":
+            return False
+        n = n.inner[0]
+    return n.kind == "CXXThisExpr"
 
 
 def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: list[Node]) -> Value:
@@ -113,6 +139,8 @@ def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: l
     frame = Frame(function, False, (c.items, len(c.items)), this=this)
     c.frames.append(frame)
     copies = dict(this.value.captured) if isinstance(this, Fixed) and isinstance(this.value, FunctionValue) else {}
+    held, frame.this = captured(c, n, this)
+    copies |= held
     c.places.update(copies | bound)
     _declare_changed(c, function, bound)
     before = len(c.items)
@@ -184,6 +212,7 @@ def _own_nodes(n: Node) -> list[Node]:
 
 def _result_type(c: Context, function: Node) -> CType:
     text = function.raw["type"].get("desugaredQualType") or function.raw["type"]["qualType"]
+    text = text.replace("(anonymous namespace)::", "")
     depth, at = 0, len(text)
     for i, ch in enumerate(text):
         depth += (ch == "<") - (ch == ">")
@@ -191,8 +220,8 @@ def _result_type(c: Context, function: Node) -> CType:
             at = i
             break
     if "auto (" in text and "->" in text:
-        return parse_type(text.split("->")[-1], c.unit)
-    found = parse_type(text[:at], c.unit)
+        return parse_type(text.split("->")[-1], c.unit, function)
+    found = parse_type(text[:at], c.unit, function)
     if isinstance(found, Opaque):  # a name that only the call knows the meaning of
         returned = next((i for i in function.walk() if i.kind == "ReturnStmt" and i.inner), None)
         return c.type_of(returned.inner[0]) if returned is not None else found
@@ -291,12 +320,39 @@ def run_constructor(c: Context, n: Node, constructor: Node, place: Place, argume
                 assert isinstance(place, Fields)
                 place.fields[name] = lvalue(c, i.inner[0])
             elif isinstance(place, (Fields, Element)) and _has_field(place, name):
-                assign(c, i, field_place(c, i, place, name), expression(c, i.inner[0]))
+                _initialize(c, i, field_place(c, i, place, name), i.inner[0])
         if constructor.body is not None:
             block(c, constructor.body.inner)
     finally:
         c.frames.pop()
         c.places = outer
+
+
+def _initialize(c: Context, n: Node, place: Place, initial: Node) -> None:
+    if isinstance(place, Element) and isinstance(place.type, Array):
+        from weft.from_cuda.variables import fill
+
+        fill(c, n, place, initial)
+    else:
+        assign(c, n, place, expression(c, initial))
+
+
+def construct_elements(c: Context, n: Node, place: Element) -> None:
+    """All elements of an array of records, by the constructor that ``n`` names."""
+    element: CType = place.type
+    count = 1
+    while isinstance(element, Array):
+        count, element = count * (element.count or 0), element.of
+    constructor = _constructor(c, n, element) if isinstance(element, Record) else None
+    if constructor is None or constructor.body is None:
+        return
+    first = Address(element, tuple(flat(c, t) for t in place.address.targets))
+
+    def one(at: Expr) -> None:
+        assert constructor is not None
+        run_constructor(c, n, constructor, Element(element, advance(c, first, at, element.size)), n.inner)
+
+    repeat(c, idx(count), one)
 
 
 def _has_field(place: Fields | Element, name: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, lvalue, number
-from weft.from_cuda.literals import null, text
+from weft.from_cuda.literals import null
 from weft.from_cuda.memory import flat
 from weft.from_cuda.places import address_of, dereference, field_place, need_memory, read
 from weft.from_cuda.types import (
@@ -96,9 +96,7 @@ def _inherits(type: Record, base: Record) -> bool:
 
 
 def _decay(c: Context, n: Node, inner: Node) -> Value:
-    if inner.kind in ("StringLiteral", "PredefinedExpr"):
-        return text(c, inner)
-    place = lvalue(c, inner)
+    place = lvalue(c, inner.inner[-1] if inner.kind == "PredefinedExpr" and inner.inner else inner)
     if not isinstance(place, Element) or not isinstance(place.type, Array):
         c.refuse(n, "an array that is no memory")
     targets = tuple(flat(c, t) for t in place.address.targets)

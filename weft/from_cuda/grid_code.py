@@ -67,7 +67,7 @@ def template_use(kernel: str) -> str | None:
 
 def pointer_places(unit: Unit, kernel: str) -> str:
     """Where the arguments of ``kernel`` have pointers, and numbers whose small values code is made for."""
-    types = [parse_type(p.type, unit) for p in unit.kernels[kernel].parameters]
+    types = [parse_type(p.type, unit, p) for p in unit.kernels[kernel].parameters]
     steering = steering_places(unit.kernels[kernel])
     return _places(pointers_of(types)) + (f"|{_places(steering)}" if steering else "")
 

@@ -36,7 +36,6 @@ from weft.from_cuda.values import (
     Place,
     Struct,
     Target,
-    Text,
     Value,
 )
 from weft.ir import dtype as dt
@@ -64,16 +63,6 @@ def null(c: Context, n: Node) -> Value:
     if isinstance(type, Scalar):
         return ar.constant(type, 0)
     return Address(type.to if isinstance(type, Pointer) else type, ())
-
-
-def text(c: Context, n: Node) -> Value:
-    import ast
-
-    raw = str(n.raw.get("value", '""')).lstrip("uUL8")
-    try:
-        return Text(str(ast.literal_eval(raw)))
-    except (SyntaxError, ValueError):
-        return Text(raw.strip('"'))
 
 
 def _zero(c: Context, n: Node) -> Value:
@@ -122,7 +111,7 @@ def _name(c: Context, n: Node) -> Place:
 def _builtin_dims(c: Context, name: str) -> Place:
     from weft.from_cuda.types import UINT
 
-    record = c.unit.record("uint3")
+    record = c.unit.named("uint3")
     assert record is not None
     fields: dict[str, Place] = {a: Fixed(Number(UINT, e)) for a, e in zip("xyz", c.dims[name])}
     return Fields(Record("uint3", record, c.unit), fields)
@@ -215,6 +204,8 @@ def _list(c: Context, n: Node) -> Value:
         return Struct(type, fields)
     if isinstance(type, Array):
         return _listed_array(c, n, type)
+    if isinstance(type, Opaque):
+        c.refuse(n, f"values for the type {type.name}")
     if len(n.inner) == 1:
         return expression(c, n.inner[0])
     return zero_of(c, n, type)
@@ -240,7 +231,7 @@ def _size(c: Context, n: Node) -> Value:
     if n.name not in ("sizeof", "alignof", "__alignof"):
         c.refuse(n, f"the operator {n.name}")
     argument = n.raw.get("argType")
-    type = parse_type(type_text(argument), c.unit) if argument else c.type_of(n.inner[0])
+    type = parse_type(type_text(argument), c.unit, n) if argument else c.type_of(n.inner[0])
     if isinstance(type, Reference):
         type = type.to
     return ar.constant(ULONG, type.size if n.name == "sizeof" else type.align)
@@ -260,7 +251,6 @@ VALUES.update(
         "CXXBoolLiteralExpr": _boolean,
         "CXXNullPtrLiteralExpr": null,
         "GNUNullExpr": null,
-        "StringLiteral": text,
         "ImplicitValueInitExpr": _zero,
         "CXXScalarValueInitExpr": _zero,
         "InitListExpr": _list,

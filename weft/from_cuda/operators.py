@@ -189,8 +189,8 @@ def _compound(c: Context, n: Node) -> Value:
         return read(c, n, place)
     if not isinstance(before, Number) or not isinstance(right, Number):
         c.refuse(n, f"{n.raw['opcode']} of what are no numbers")
-    computed = parse_type(type_text(n.raw.get("computeResultType", n.raw["type"])), c.unit)
-    left_type = parse_type(type_text(n.raw.get("computeLHSType", n.raw["type"])), c.unit)
+    computed = parse_type(type_text(n.raw.get("computeResultType", n.raw["type"])), c.unit, n)
+    left_type = parse_type(type_text(n.raw.get("computeLHSType", n.raw["type"])), c.unit, n)
     assert isinstance(computed, Scalar)
     assert isinstance(left_type, Scalar)
     left = ar.convert(before, left_type, c.ranges)

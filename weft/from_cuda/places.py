@@ -203,6 +203,8 @@ def declare(c: Context, n: Node, type: CType, name: str, value: Value | None, ke
         case Pointer():
             return _declare_pointer(c, n, type, name, value, key)
         case Record():
+            if value is not None and not isinstance(value, (Struct, Nothing)):
+                c.refuse(n, f"a variable of type {type.name} that starts as something else")
             given = value.fields if isinstance(value, Struct) else {}
             fields = {
                 f.name: declare(c, n, f.type, f"{name}_{f.name}", given.get(f.name), f"{key}.{f.name}")

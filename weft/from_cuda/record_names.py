@@ -15,15 +15,21 @@ _TEMPLATE_PARAMETERS = frozenset({"TemplateTypeParmDecl", "NonTypeTemplateParmDe
 
 def record_name(n: Node) -> str:
     """As types name it: with its arguments where it is made from a template, without defaults at the end."""
+    return record_names(n)[0]
+
+
+def record_names(n: Node) -> list[str]:
+    """The record without arguments that may be defaults, and with some or all of these: as they were written."""
     if n.kind != "ClassTemplateSpecializationDecl":
-        return n.name
+        return [n.name]
     given = _arguments(n)
     parameters = [p for p in (n.parent.inner if n.parent else ()) if p.kind in _TEMPLATE_PARAMETERS]
+    least = len(given)
     if len(parameters) == len(given):
         named = dict(zip((p.name for p in parameters), given))
-        while given and _is_default(parameters[len(given) - 1], given[-1], named):
-            given.pop()
-    return f"{n.name}<{', '.join(given)}>"
+        while least and _is_default(parameters[least - 1], given[least - 1], named):
+            least -= 1
+    return [f"{n.name}<{', '.join(given[:count])}>" for count in range(least, len(given) + 1)]
 
 
 def _is_default(parameter: Node, argument: str, named: Mapping[str, str]) -> bool:
@@ -43,12 +49,6 @@ def _is_default(parameter: Node, argument: str, named: Mapping[str, str]) -> boo
 def _number(value: str) -> str:
     """A template's argument as clang's arguments have it, where its defaults have words."""
     return {"false": "0", "true": "1"}.get(value.lower(), value)
-
-
-def longer_names(n: Node) -> list[str]:
-    """The record with arguments that may be defaults: types name those where they were written."""
-    given = _arguments(n) if n.kind == "ClassTemplateSpecializationDecl" else []
-    return [f"{n.name}<{', '.join(given[: count + 1])}>" for count in range(len(given))]
 
 
 def _arguments(n: Node) -> list[str]:

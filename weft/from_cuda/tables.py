@@ -10,7 +10,7 @@ import ctypes
 import functools
 
 from weft.from_cuda.context import Context, Unsupported
-from weft.from_cuda.expressions import expression
+from weft.from_cuda.expressions import PLACES, expression
 from weft.from_cuda.packing import pack
 from weft.from_cuda.places import array_target
 from weft.from_cuda.types import Array, CType, Record, Scalar
@@ -78,6 +78,26 @@ def string_bytes(n: Node) -> bytes:
     text = n.raw["value"]
     escaped = "".join(x if x.isascii() else "".join(f"\\x{b:02x}" for b in x.encode()) for x in text)
     return bytes(ast.literal_eval("b" + escaped))
+
+
+def text_bytes(c: Context, n: Node, type: Array) -> bytes:
+    """The characters of a string literal as an array of ``type`` has them."""
+    if type.of.size != 1:
+        c.refuse(n, "a text of wide characters")
+    return string_bytes(n)[: type.size].ljust(type.size, b"\0")
+
+
+def text_place(c: Context, n: Node) -> Place:
+    """A string literal: an array of constants."""
+    type = c.type_of(n)
+    assert isinstance(type, Array)
+    made = text_bytes(c, n, type).hex()
+    target = array_target(c, "text", type, "table", f"text {made}")
+    target.memory.symbol = made
+    return Element(type, Address(type.of, (target,)))
+
+
+PLACES["StringLiteral"] = text_place
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from weft.from_cuda.names import ALIASES
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
 
@@ -107,18 +108,19 @@ class Record:
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         found, at = [], 0
-        for name, type, align, size in self._parts():
+        for name, type, align, size in self._parts:
             at = -(-at // align) * align
             found.append(Field(name, type, 0 if self.is_union else at))
             at += size
         return tuple(found)
 
+    @cached_property
     def _parts(self) -> list[tuple[str, CType, int, int]]:
         """Name, type, alignment and bytes of each part: what follows a base may lie in its padding."""
         parts: list[tuple[str, CType, int, int]] = []
         for base in (base["type"] for base in self.node.raw.get("bases", ())):
             name = base.get("desugaredQualType") or base["qualType"]
-            type = parse_type(name, self.unit)
+            type = parse_type(name, self.unit, self.node)
             parts.append((name, type, type.align, type.data_size if isinstance(type, Record) else type.size))
         for n in self.node.inner:
             if n.kind == "FieldDecl":
@@ -128,7 +130,7 @@ class Record:
 
     @cached_property
     def align(self) -> int:
-        return max([_asked_align(self.node), *(align for _, _, align, _ in self._parts())])
+        return max([_asked_align(self.node), *(align for _, _, align, _ in self._parts)])
 
     @cached_property
     def size(self) -> int:
@@ -147,7 +149,7 @@ class Record:
     @cached_property
     def _end(self) -> int:
         """One past the last byte of its parts."""
-        sizes = {f.name: size for f, (_, _, _, size) in zip(self.fields, self._parts())}
+        sizes = {f.name: size for f, (_, _, _, size) in zip(self.fields, self._parts)}
         return max((f.offset + sizes[f.name] for f in self.fields), default=0)
 
     def field(self, name: str) -> Field | None:
@@ -173,12 +175,25 @@ _SCALARS = {
 _NOISE = re.compile(r"\b(const|volatile|struct|class|union|enum|typename|__restrict__|__restrict|restrict)\b ?")
 
 
-def parse_type(text: str, unit: Unit) -> CType:
-    """The type that clang calls ``text``."""
-    return _parse(re.sub(r"\s+", " ", _NOISE.sub("", text)).strip(), unit)
+def parse_type(text: str, unit: Unit, at: Node | None = None) -> CType:
+    """The type that clang calls ``text`` where ``at`` stands."""
+    return _parse(re.sub(r"\s+", " ", _without_noise(text)).strip(), unit, at)
 
 
-def _parse(text: str, unit: Unit) -> CType:
+def _without_noise(text: str) -> str:
+    """A type without words that change nothing of how it lies in memory; in a template's arguments they are kept."""
+    if "<" not in text:
+        return _NOISE.sub("", text)
+    head, rest = text[: text.index("<")], text[text.index("<") :]
+    depth = 0
+    for at, letter in enumerate(rest):
+        depth += (letter == "<") - (letter == ">")
+        if depth == 0:
+            return _NOISE.sub("", head) + rest[: at + 1] + _without_noise(rest[at + 1 :])
+    return _NOISE.sub("", text)
+
+
+def _parse(text: str, unit: Unit, at: Node | None) -> CType:
     text = text.strip()
     if text in _SCALARS:
         return _SCALARS[text]
@@ -188,21 +203,21 @@ def _parse(text: str, unit: Unit) -> CType:
         return Pointer(VOID)
     inside = re.search(r"\(([*&]+)\)((\[\d*\])*)", text)  # float (*)[16], float (&)[4]
     if inside and not text.endswith(")"):
-        base = _parse(text[: inside.start()] + text[inside.end() :], unit)
+        base = _parse(text[: inside.start()] + text[inside.end() :], unit, at)
         for mark in inside.group(1):
             base = Pointer(base) if mark == "*" else Reference(base)
         return base
     if text.endswith("&"):
-        return Reference(_parse(text.rstrip("&"), unit))
+        return Reference(_parse(text.rstrip("&"), unit, at))
     if text.endswith("*"):
-        return Pointer(_parse(text[:-1], unit))
+        return Pointer(_parse(text[:-1], unit, at))
     sizes = re.search(r"((?:\[\d*\])+)$", text)
     if sizes:
-        made = _parse(text[: sizes.start()], unit)
+        made = _parse(text[: sizes.start()], unit, at)
         for count in reversed(re.findall(r"\[(\d*)\]", sizes.group(1))):
             made = Array(made, int(count) if count else None)
         return made
-    return _named(text, unit)
+    return _named(text, unit, at)
 
 
 def _asked_align(n: Node) -> int:
@@ -232,74 +247,118 @@ def _is_laid_out_otherwise(node: Node, unit: Unit) -> str:
     return ""
 
 
-def _named(text: str, unit: Unit) -> CType:
-    node = unit.record(text)
-    if node is not None:
+def _named(text: str, unit: Unit, at: Node | None) -> CType:
+    node = unit.named(text, at)
+    if node is None:
+        return Opaque(text)
+    if node.kind in ALIASES:
+        return _aliased(node, text, unit)
+    if node.kind == "EnumDecl":
+        return _enumeration(node)
+    return _record(node, text, unit)
+
+
+def _record(node: Node, text: str, unit: Unit) -> CType:
+    """The record that ``node`` declares: one for all, which knows its layout once it was asked for."""
+    if node.id not in unit.record_types:
         why = _is_laid_out_otherwise(node, unit)
-        return Opaque(f"{text}, which has {why}") if why else Record(text, node, unit)
-    enum = unit.enums.get(text.split("::")[-1])
-    if enum is not None:
-        under = enum.raw.get("fixedUnderlyingType", {})
-        return _SCALARS.get(under.get("desugaredQualType") or under.get("qualType", "unsigned int"), UINT)
-    alias = unit.alias(text)
-    if alias is not None:
-        return _aliased(alias, text, unit)
-    return Opaque(text)
+        unit.record_types[node.id] = Opaque(f"{text}, which has {why}") if why else Record(text, node, unit)
+    return unit.record_types[node.id]
+
+
+def _enumeration(node: Node) -> CType:
+    under = node.raw.get("fixedUnderlyingType", {})
+    return _SCALARS.get(under.get("desugaredQualType") or under.get("qualType", "unsigned int"), UINT)
 
 
 def _aliased(alias: Node, text: str, unit: Unit) -> CType:
-    """What a typedef stands for; a record without a name has that of its typedef."""
+    """What a typedef stands for; a record or enumeration without a name has that of its typedef."""
     for n in alias.walk():
         for name in ("ownedTagDecl", "decl"):
-            record = unit.nodes.get(str(n.raw.get(name, {}).get("id", "")))
-            if record is not None and record.kind == "CXXRecordDecl":
-                return Record(text, record, unit)
+            tag = unit.nodes.get(str(n.raw.get(name, {}).get("id", "")))
+            if tag is not None and tag.kind == "CXXRecordDecl":
+                return _record(tag, text, unit)
+            if tag is not None and tag.kind == "EnumDecl":
+                return _enumeration(tag)
     plain = _NOISE.sub("", alias.type).strip()
-    return Opaque(text) if plain == text else parse_type(alias.type, unit)
+    return Opaque(text) if plain == text else parse_type(alias.type, unit, alias.parent)
 
 
 def field_type(n: Node, unit: Unit) -> CType:
     """The type of a variable, parameter or field; a record without a name is found where it is declared."""
-    type = parse_type(n.type, unit)
+    type = parse_type(n.type, unit, n)
     if (isinstance(type, Opaque) and "unnamed" in type.name) or "anonymous" in n.type:
         before = n.parent.inner[: n.parent.inner.index(n)] if n.parent else []
         record = next((r for r in reversed(before) if r.kind == "CXXRecordDecl"), None)
         if record is not None:
-            return Record(record.id, record, unit)
+            return _record(record, record.id, unit)
     return type
 
 
+_VARIABLES = ("VarDecl", "ParmVarDecl", "FieldDecl", "BindingDecl")
+#: Expressions that spell their type out.
+_WRITTEN_HERE = frozenset({
+    "CXXFunctionalCastExpr", "CStyleCastExpr", "CXXStaticCastExpr", "CXXReinterpretCastExpr", "CXXConstCastExpr",
+    "CXXTemporaryObjectExpr", "CXXScalarValueInitExpr", "CompoundLiteralExpr",
+})  # fmt: skip
+_SAME_TYPE = (
+    "ParenExpr", "ExprWithCleanups", "MaterializeTemporaryExpr", "CXXBindTemporaryExpr", "ImplicitCastExpr",
+)  # fmt: skip
+
+
 def type_in_scope(n: Node, unit: Unit) -> CType:
-    """The type of ``n``; names of it that mean something only there are those of the typedefs around it."""
-    type = field_type(n, unit) if n.kind in ("VarDecl", "ParmVarDecl", "FieldDecl") else parse_type(n.type, unit)
+    """The type of ``n``, a declaration or an expression. An expression's type is written as its declaration has it,
+    wherever that stands: where a name has several meanings, the declaration is asked."""
     if unit.spoiled and _is_spoiled(n, unit):
         return Opaque(f"{n.raw.get('type', {}).get('qualType', '')}, of which clang could not read a part")
-    if not _is_unknown(type):
-        return type
-    text = re.sub(r"(?<![:\w])[A-Za-z_]\w*", lambda m: _alias_around(n, m.group()) or m.group(), n.type)
-    return type if text == n.type else parse_type(text, unit)
+    if n.kind in _VARIABLES:
+        return field_type(n, unit)
+    type = parse_type(n.type, unit, n if n.kind in _WRITTEN_HERE else None)
+    return (_declared_type(n, unit) or type) if _is_unknown(type) else type
+
+
+def _declared_type(n: Node, unit: Unit) -> CType | None:
+    """The type of an expression by what is declared to have it."""
+    key = n.referenced.get("id") if n.kind == "DeclRefExpr" else n.raw.get("referencedMemberDecl")
+    declared = unit.declaration(str(key)) if key is not None else n.parent
+    if declared is not None and declared.kind in _WRITTEN_HERE and declared.type == n.type:
+        return type_in_scope(declared, unit)
+    if declared is not None and declared.kind in _VARIABLES:
+        type = field_type(declared, unit)
+        return type.to if isinstance(type, Reference) else type
+    if n.parent is not None and n.parent.kind == "InitListExpr":
+        return _listed_type(n, type_in_scope(n.parent, unit))
+    if not n.inner:
+        return None
+    below = type_in_scope(n.inner[0], unit)
+    decays = n.raw.get("castKind") == "ArrayToPointerDecay"
+    if n.kind == "ArraySubscriptExpr" or (n.kind == "UnaryOperator" and n.raw.get("opcode") == "*"):
+        return below.to if isinstance(below, Pointer) else None
+    if n.kind == "UnaryOperator" and n.raw.get("opcode") == "&":
+        return Pointer(below)
+    if decays:
+        return Pointer(below.of) if isinstance(below, Array) else None
+    return below if n.kind in _SAME_TYPE and n.raw.get("castKind") in (None, "LValueToRValue", "NoOp") else None
+
+
+def _listed_type(n: Node, whole: CType) -> CType | None:
+    """The type of a value in the braces of a ``whole``."""
+    assert n.parent is not None
+    if isinstance(whole, Array):
+        return whole.of
+    at = next(number for number, i in enumerate(n.parent.inner) if i is n)
+    return whole.fields[at].type if isinstance(whole, Record) and at < len(whole.fields) else None
+
+
+def _is_unknown(type: CType) -> bool:
+    while isinstance(type, (Pointer, Reference, Array)):
+        type = type.of if isinstance(type, Array) else type.to
+    return isinstance(type, Opaque)
 
 
 def _is_spoiled(n: Node, unit: Unit) -> bool:
     written = set(re.findall(r"\w+", n.raw.get("type", {}).get("qualType", "")))
     return not written.isdisjoint(unit.spoiled)
-
-
-def _is_unknown(type: CType) -> bool:
-    while isinstance(type, (Pointer, Reference, Array)):
-        type = type.to if not isinstance(type, Array) else type.of
-    return isinstance(type, Opaque)
-
-
-def _alias_around(n: Node, name: str) -> str:
-    around = n.parent
-    while around is not None:
-        declared = (d for i in around.inner for d in (i.inner if i.kind == "DeclStmt" else (i,)))
-        found = next((d for d in declared if d.kind in ("TypedefDecl", "TypeAliasDecl") and d.name == name), None)
-        if found is not None:
-            return found.type
-        around = around.parent
-    return ""
 
 
 def has_union(type: CType) -> bool:

@@ -8,13 +8,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.from_cuda.clang import NESTED_LAUNCH, Complaint, host_headers, nested_launches, run_clang
+from weft.from_cuda.names import ALIASES, Names
 from weft.from_cuda.ptx_text import translate_ptx
-from weft.from_cuda.record_names import longer_names, record_name
 from weft.ir.errors import LanguageError, UnsupportedError
 from weft.ir.span import Source, Span
+
+if TYPE_CHECKING:
+    from weft.from_cuda.types import CType
 
 #: The last declaration of our own header.
 _END_OF_HEADER = '"name": "_weft_end_of_header"'
@@ -28,10 +31,11 @@ _OF_THE_HOST = (
     "unordered_map", "unordered_set", "vector", "unistd.h", "omp.h", "ctype.h", "cctype", "errno.h",
     "getopt.h", "sys/types.h", "sys/stat.h", "fcntl.h", "signal.h", "pthread.h", "malloc.h", "strings.h",
 )  # fmt: skip
+#: Typedefs of typedefs in a template's arguments that are followed.
+_DEEPEST = 4
+_QUALIFIED = re.compile(r"(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)")
 _TOP = "\n    },\n    {"
-_ALIASES = ("TypedefDecl", "TypeAliasDecl")
 _FUNCTIONS = frozenset({"FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl"})
-_RECORDS = frozenset({"CXXRecordDecl", "ClassTemplateSpecializationDecl"})
 
 
 @dataclass(slots=True, eq=False)
@@ -129,44 +133,24 @@ class Unit:
     nodes: dict[str, Node] = field(default_factory=dict)
     #: Functions that have a body, by their mangled names.
     bodies: dict[str, Node] = field(default_factory=dict)
-    records: dict[str, Node] = field(default_factory=dict)
-    enums: dict[str, Node] = field(default_factory=dict)
-    aliases: dict[str, Node] = field(default_factory=dict)
-    ambiguous: set[str] = field(default_factory=set)
+    #: The types of records by the ids of their declarations, as far as they were asked for.
+    record_types: dict[str, CType] = field(default_factory=dict)
     #: What the header was searched for: nothing more of it is there.
     sought: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self._names = Names(self.nodes)
         for n in self.top:
             self._index(n, "")
 
     def _index(self, n: Node, prefix: str) -> None:
-        name = prefix
         if n.id:
             self.nodes[n.id] = n
-        if n.kind in _FUNCTIONS:
-            if "mangledName" in n.raw and n.body is not None:
-                self.bodies.setdefault(n.raw["mangledName"], n)
-        elif n.kind == "EnumDecl":
-            self.enums.setdefault(n.name, n)
-        elif n.kind in _ALIASES:
-            self.aliases.setdefault(n.name, n)
-        if n.kind in _RECORDS and n.name:
-            name = f"{prefix}{record_name(n)}::"
-            if n.raw.get("completeDefinition"):
-                self._add_record(name[:-2], n)
-                for further in longer_names(n):
-                    self.records.setdefault(f"{prefix}{further}", n)
-        elif n.kind == "NamespaceDecl":
-            name = f"{prefix}{n.name}::"
-        for c in n.inner:
-            self._index(c, name)
-
-    def _add_record(self, name: str, n: Node) -> None:
-        """Two records of one name: one of them has template arguments that only seem to be the defaults."""
-        if self.records.get(name, n) is not n and n.kind == "ClassTemplateSpecializationDecl":
-            self.ambiguous.add(name)
-        self.records[name] = n
+        if n.kind in _FUNCTIONS and "mangledName" in n.raw and n.body is not None:
+            self.bodies.setdefault(n.raw["mangledName"], n)
+        inside = self._names.add(n, prefix)
+        for c in () if n.kind == "UsingShadowDecl" else n.inner:  # below it is what it names, once more
+            self._index(c, inside)
 
     def declaration(self, key: str) -> Node | None:
         """The declaration with this id; what is in our header is read when it is asked for."""
@@ -174,25 +158,44 @@ class Unit:
             self._read_header(f'"{key}"')
         return self.nodes.get(key)
 
-    def record(self, name: str) -> Node | None:
-        """The struct or class of this name."""
-        if name not in self.records:
-            base = name.split("<")[0].split("::")[-1]
+    def named(self, name: str, at: Node | None = None) -> Node | None:
+        """The record, enumeration or typedef that ``name`` means where ``at`` stands."""
+        self._read_header_for(name)
+        found = self._names.find(name, at)
+        for _ in range(_DEEPEST if found is None and "<" in name else 0):
+            plain = self._plain_arguments(name, at)
+            if plain == name:
+                break
+            name = plain
+            found = self._names.find(name, at)
+        return found
+
+    def _read_header_for(self, name: str) -> None:
+        if name.startswith("("):  # a lambda
+            return
+        base = name.split("<")[0].split("::")[-1]
+        if "<" in name:
+            self._read_header(f'"name": "{base}"')
+        else:
             self._read_header(f'"name": "{base}",\n      "tagUsed"')
-            if name not in self.records and "<" in name:
-                self._read_header(f'"name": "{base}"')
-        if name not in self.records and "<" in name:  # arguments that clang calls by the names of enumerators
-            name = re.sub(r"(?:\w+::)*(\w+)", lambda m: str(self._enumerators.get(m.group(1), m.group())), name)
-        return None if name in self.ambiguous else self.records.get(name)
+            self._read_header(f'"name": "{base}",\n      "type"')
+
+    def _plain_arguments(self, name: str, at: Node | None) -> str:
+        """A record's name with what its arguments, as they were written, stand for: enumerators and typedefs."""
+        base, _, arguments = name.partition("<")
+
+        def plain(found: re.Match[str]) -> str:
+            if found.group(1) in self._enumerators:
+                return str(self._enumerators[found.group(1)])
+            alias = self._names.find(found.group(), at)
+            return alias.type if alias is not None and alias.kind in ALIASES else found.group()
+
+        return f"{base}<{_QUALIFIED.sub(plain, arguments)}"
 
     @cached_property
     def _enumerators(self) -> dict[str, int]:
-        return {name: value for e in self.enums.values() for name, value in enumerators(e).items()}
-
-    def alias(self, name: str) -> Node | None:
-        """The typedef of this name."""
-        self._read_header(f'"name": "{name}",\n      "type"')
-        return self.aliases.get(name)
+        enums = (n for n in self.nodes.values() if n.kind == "EnumDecl")
+        return {name: value for e in enums for name, value in enumerators(e).items()}
 
     def _read_header(self, needle: str) -> None:
         if needle in self.sought:
@@ -267,7 +270,7 @@ class Unit:
     @cached_property
     def spoiled(self) -> tuple[str, ...]:
         """Typedefs that clang could not read: it goes on as if they were int."""
-        aliases = (n for n in self.nodes.values() if n.kind in _ALIASES) if self.complaints else ()
+        aliases = (n for n in self.nodes.values() if n.kind in ALIASES) if self.complaints else ()
         return tuple({n.name for n in aliases if self.complaint_in(n)})
 
 

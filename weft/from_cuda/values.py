@@ -127,13 +127,6 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A string literal."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class FunctionValue:
     """A function as a value; ``captured``: what a lambda has copies of, by the variables' ids."""
 
@@ -153,7 +146,7 @@ class Nothing:
     """What an expression of type void is."""
 
 
-Value: TypeAlias = "Number | Address | Struct | Copy | Text | FunctionValue | Alias | Nothing"
+Value: TypeAlias = "Number | Address | Struct | Copy | FunctionValue | Alias | Nothing"
 
 
 @dataclass(frozen=True, slots=True)

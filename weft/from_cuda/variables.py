@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from weft.from_cuda import arithmetic as ar
-from weft.from_cuda.calls import construct_there
+from weft.from_cuda.calls import construct_elements, construct_there
 from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import expression, lvalue
 from weft.from_cuda.literals import zero_of
 from weft.from_cuda.memory import advance, in_window, store
 from weft.from_cuda.places import array_target, declare, keep_value, note_range
-from weft.from_cuda.tables import array_values, constant_table
-from weft.from_cuda.types import Array, CType, Opaque, Pointer, Record, Reference, Scalar
+from weft.from_cuda.tables import array_values, constant_table, text_bytes
+from weft.from_cuda.types import INT, Array, CType, Opaque, Pointer, Record, Reference, Scalar
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import ZERO, Address, Element, Fixed, Memory, Number, Place, Target, Value
 from weft.ir.expr import idx
@@ -188,11 +188,15 @@ def fill(c: Context, d: Node, place: Element, initial: Node) -> None:
     """The values that an array starts with; what is not named is zero."""
     type = place.type
     assert isinstance(type, Array)
+    if initial.kind == "CXXConstructExpr":
+        construct_elements(c, initial, place)
+        return
+    if initial.kind == "StringLiteral":
+        for at, byte in enumerate(text_bytes(c, initial, type)):
+            letter = _converted(c, ar.constant(INT, byte), type.of)
+            store(c, d, advance(c, place.address, idx(at), type.of.size), letter)
+        return
     given = array_values(initial)
-    if initial.kind == "CXXConstructExpr" or initial.kind == "StringLiteral":
-        if initial.kind == "CXXConstructExpr":
-            return
-        c.refuse(initial, "an array of characters that starts as a text")
     for at in range(type.count or 0):
         element = Element(type.of, Address(type.of, advance(c, place.address, idx(at), type.of.size).targets))
         value = given[at] if at < len(given) else None

@@ -107,7 +107,7 @@ class CudaKernel:
         self._called, self._options = name, tuple(options)
         self.function = find_kernel(unit, name)
         self.name = self.function.name
-        self.types: tuple[CType, ...] = tuple(parse_type(p.type, unit) for p in self.function.parameters)
+        self.types: tuple[CType, ...] = tuple(parse_type(p.type, unit, p) for p in self.function.parameters)
         self._pointers = pointers_of(self.types)
         self._steering = steering_places(self.function)
         self._programs: dict[Launch, GridKernel] = {}

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from weft.from_cuda.context import Launch
 from weft.from_cuda.grid_code import compile_grid
 from weft.from_cuda.nvcc_options import read_options
 from weft.from_cuda.program import build_program
+from weft.from_cuda.translate import translate
 from weft.from_cuda.unit import read_unit
 from weft.ir.errors import UnsupportedError
 
@@ -341,3 +343,17 @@ def test_calls_of_the_runtime(tmp_path: Path) -> None:
 def test_threads_wait_by_counts_and_stages(tmp_path: Path) -> None:
     text = (Path(__file__).parent / "waiting.cu").read_text()
     assert printed(tmp_path, text) == ["0 2016 63"]
+
+
+def test_lambdas_of_the_host_as_arguments(tmp_path: Path) -> None:
+    text = (Path(__file__).parent / "closures.cu").read_text()
+    x = [2.5 * i + (2.5 * (i - 9) if 10 <= i < 15 else 0) for i in range(20)]
+    expected = [f"{23 * v + 30:g} {i + 25:g}" for i, v in enumerate(x)]
+    assert printed(tmp_path, text, "--extended-lambda") == expected
+
+
+def test_lambdas_of_the_host_are_whole_grids() -> None:
+    unit = read_unit((Path(__file__).parent / "closures.cu").read_text(), host_too=False)
+    assert len(unit.kernels) == 5
+    for kernel in unit.kernels.values():
+        translate(unit, kernel, Launch())

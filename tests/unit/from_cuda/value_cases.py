@@ -202,3 +202,58 @@ case(
     __global__ void k(float *y) { y[threadIdx.x] = weight(threadIdx.x) + 10 * weight(3); }""",
     (1,), (8,), (np.zeros(8, f32),), lambda y: {0: [15, 15.5, 16, 16.5, 17, 17, 17, 17]},
 )  # fmt: skip
+case(
+    "names that several namespaces, classes and functions have",
+    """namespace one { struct P { float x; }; enum class Kind : unsigned char { A, B = 7 }; }
+    namespace two {
+      struct P { double y; float x; };
+      struct A { using T = float; T *p; __device__ T &at(int i) { return p[i]; } };
+      struct B { using T = int; T *p; __device__ T &at(int i) { return p[i]; } };
+      template <class T, bool C> class Base { protected: int step; };
+      template <class T, bool C> struct Down : Base<const T, C> {
+        __device__ T go(P &p) { this->step = C ? 2 : 3; p.x += 1; return this->step * p.x; }
+      };
+      __device__ float run(const P *from) {
+        P p = *from;
+        Down<float, true> d;
+        float first = d.go(p);
+        return first + Down<float, false>().go(p);
+      }
+      namespace { struct Hidden { P p[2]; int n; }; __device__ float hidden(Hidden h) { return h.p[h.n].x; } }
+    }
+    using namespace one;
+    __device__ float by_name(P p) { struct T { float a, b; } t = {p.x, 2}; return t.a * t.b; }
+    __device__ float by_other_name(P p) { struct T { double c; float a; } t = {1, p.x}; return t.a + t.c; }
+    __global__ void k(const float *x, float *y, int *z) {
+      int i = threadIdx.x;
+      two::P p{5, x[i]};
+      two::Hidden h = {{{0, 100}, {0, 200}}, i & 1};
+      two::A a{y};
+      two::B b{z};
+      a.at(i) = two::run(&p) + by_name(P{x[i]}) + by_other_name(P{x[i]}) + two::hidden(h);
+      b.at(i) = (int)Kind::B;
+    }""",
+    (1,), (8,), (floats(8), np.zeros(8, f32), np.zeros(8, i32)),
+    lambda x, y, z: {1: [2 * (v + 1) + 3 * (v + 2) + 2 * v + v + 1 + (200 if i & 1 else 100) for i, v in enumerate(x)],
+                     2: [7] * 8},
+)  # fmt: skip
+case(
+    "texts, and arrays of records that constructors make",
+    """__device__ int length(const char *s) { int n = 0; while (s[n]) n++; return n; }
+    struct P { float x; int n; __device__ P() : x(1.5f), n(threadIdx.x) {} };
+    struct Q { P p[3]; int w[2]; float z[2]; __device__ Q() : w{4, 5}, z() {} };
+    __global__ void k(float *y) {
+      int i = threadIdx.x;
+      const char *s = "abcdefgh";
+      char own[8] = "xyz";
+      if (i & 1) s = "ABCDEFGH";
+      P few[2], many[20];
+      Q q;
+      own[1] += i;
+      y[2 * i] = s[i] + own[i & 3] + length("four") + 1000 * length(own);
+      y[2 * i + 1] = few[i & 1].x + few[1].n + many[2 * i].x + q.p[2].n + q.w[1] + q.z[i & 1];
+    }""",
+    (1,), (8,), (np.zeros(16, f32),),
+    lambda y: {0: np.ravel([[(b"ABCDEFGH" if i & 1 else b"abcdefgh")[i] + [120, 121 + i, 122, 0][i & 3] + 3004,
+                             8 + 2 * i] for i in range(8)])},
+)  # fmt: skip

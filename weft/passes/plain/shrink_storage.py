@@ -8,6 +8,7 @@ iteration touches, and subscripts are counted from the start of that box. Blocks
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,7 +62,10 @@ def _infer_cut(alloc: Alloc, kernel: Kernel, loops: tuple[For, ...], sizes: dict
     count = old.element_count() if old.scope == "register" else None
     if count is not None and count <= MOST_IN_REGISTERS:  # cutting a tile below its vectors would cost masks
         return None
-    if old.strides is not None or any(isinstance(n, AddressOf) and n.buffer == old for n in walk(alloc.body)):
+    inside = [n for n in walk(alloc.body) if isinstance(n, (AddressOf, Load, Store, For))]
+    if old.strides is not None or any(isinstance(n, AddressOf) and n.buffer == old for n in inside):
+        return None
+    if _is_touched_throughout(old, inside):
         return None
     raw = infer_spans(kernel, old, alloc, len(loops))
     if raw is None:
@@ -72,6 +76,17 @@ def _infer_cut(alloc: Alloc, kernel: Kernel, loops: tuple[For, ...], sizes: dict
     if all(start == idx(0) and size == whole for (start, size), whole in zip(sides, old.shape)):
         return None
     return Cut(old, replace(old, shape=tuple(size for _, size in sides)), tuple(start for start, _ in sides))
+
+
+def _is_touched_throughout(buffer: Buffer, inside: Sequence[AddressOf | Load | Store | For]) -> bool:
+    """Whether one access runs through all of a temporary, by loops inside that count from 0 to its sizes: a kernel with
+    many values that cross barriers has dozens of such, and nothing of them can be cut."""
+    runs = {n.var.name: n.hi for n in inside if isinstance(n, For) and n.lo == idx(0)}
+    return any(
+        all(isinstance(i, Var) and runs.get(i.name) == size for i, size in zip(n.indices, buffer.shape))
+        for n in inside
+        if isinstance(n, (Load, Store)) and n.buffer.name == buffer.name
+    )
 
 
 def _side(whole: Expr, raw: Span, within: Span, simple: ExprSimplifier) -> tuple[Expr, Expr]:

@@ -1,6 +1,7 @@
 // Types of the runtime API.
 #pragma once
 #define __DRIVER_TYPES_H__  // headers of the CUDA samples ask for it
+#include <limits.h>
 #include <stddef.h>
 #include "vector_types.h"
 #include "weft_attributes.h"
