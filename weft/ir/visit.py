@@ -220,7 +220,7 @@ _MOST_KEPT = 20_000
 @fact
 def _nodes_in(s: Stmt) -> tuple[Node, ...] | None:
     """All below ``s``, unless it is too much to keep: passes ask again and again, and change little each."""
-    found = tuple(itertools.islice(_walk_parts(s), 1, _MOST_KEPT + 1))
+    found = tuple(itertools.islice(_walk_parts(s), 1, _MOST_KEPT + 2))  # with one too many, where there are
     return found if len(found) <= _MOST_KEPT else None
 
 
