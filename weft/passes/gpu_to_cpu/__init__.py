@@ -13,6 +13,7 @@ PASSES = (
     _pass("split_threads", needs="no blocks, no reductions", gives="no barriers", only_if="thread loops"),
     _pass("run_once", needs="no barriers", only_if="thread loops"),
     _pass("unroll_phases", needs="no barriers", only_if="thread loops"),
+    _pass("fold_rounds", needs="no barriers", only_if="thread loops, allocations", options="vector_bits"),
     _pass("undo_strides", needs="no barriers", only_if="thread loops"),
     _pass("coalesce_blocks", needs="no barriers", only_if="block loops"),
     _pass("merge_blocks", needs="no barriers", only_if="block loops, thread loops", options="cores, cache_bytes"),

@@ -33,6 +33,7 @@ PASSES = (
     "split_threads",
     "run_once",
     "unroll_phases",
+    "fold_rounds",
     "undo_strides",
     "coalesce_blocks",
     "merge_blocks",
