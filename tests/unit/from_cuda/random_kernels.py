@@ -57,7 +57,7 @@ class Writer:
         further = (
             self.exchange, self.shuffle, self.tree, self.atomic, self.counts, self.array, self.record, self.rounds,
             self.voted_rounds, self.warp_sum, self.transposed, self.wrapped, self.vector, self.half, self.box,
-            self.looked_up,
+            self.looked_up, self.float_sum,
         )  # fmt: skip
         for part in self.random.sample(further, 1 if self.is_small else 2):
             parts += [part(), self.statement(1)]
@@ -79,15 +79,33 @@ class Writer:
         return self.known("int", name, text + "\n  __syncthreads();")
 
     def tree(self) -> str:
-        """A sum or an extremum over a block, with a barrier in a loop."""
-        name, how = self.fresh(), self.random.choice(("s[t] + s[t + w]", "max(s[t], s[t + w])", "s[t] ^ s[t + w]"))
+        """A sum or an extremum over a block, with a barrier in a loop, in one of the ways that people write it."""
+        name, how = self.fresh(), self.random.choice(("{0} + {1}", "max({0}, {1})", "{0} ^ {1}"))
+        down = self.random.choice(("/= 2", ">>= 1"))
+        loop, guard, at = self.random.choice((
+            (f"int w = 32; w > 0; w {down}", "t < w", "t"),
+            ("int w = 1; w < 64; w *= 2", "t % (2 * w) == 0", "t"),
+            ("int w = 1; w < 64; w <<= 1", "2 * w * t < 64", "2 * w * t"),
+            (f"int w = 32; w > {self.random.choice((0, 1, 4))}; w {down}", "t < w", "t"),
+        ))  # fmt: skip
         text = (
             f"s[t] = {self.value('int', 1)} % 1000;\n  __syncthreads();\n"
-            f"  for (int w = 32; w > 0; w {self.random.choice(('/= 2', '>>= 1'))}) {{\n"
-            f"    if (t < w) s[t] = {how};\n    __syncthreads();\n  }}\n"
-            f"  int {name} = s[0];\n  __syncthreads();"
+            f"  for ({loop}) {{\n"
+            f"    if ({guard}) s[{at}] = {how.format(f's[{at}]', f's[{at} + w]')};\n    __syncthreads();\n  }}\n"
+            f"  int {name} = s[{self.random.choice(('0', '0', 't', 't / 32 * 32'))}];\n  __syncthreads();"
         )
         return self.known("int", name, text)
+
+    def float_sum(self) -> str:
+        """The usual sum of warps, then of the block: the same to the last bit in whatever way it is computed."""
+        name, by, part = self.fresh(), self.random.choice(("down", "xor")), self.fresh()
+        text = (
+            f"__shared__ float {part}[2];\n  float {name} = {self.value('float', 1)};\n"
+            f"  for (int w = 16; w > 0; w >>= 1) {name} += __shfl_{by}_sync(0xffffffffu, {name}, w);\n"
+            f"  if (t % 32 == 0) {part}[t / 32] = {name};\n  __syncthreads();\n"
+            f"  {name} = {self.random.choice((f'{part}[0] + {part}[1]', f'fmaxf({part}[1], {part}[t / 32])'))};"
+        )
+        return self.known("float", name, text)
 
     def shuffle(self) -> str:
         name, kind = self.fresh(), self.random.choice(("int", "float", "unsigned"))

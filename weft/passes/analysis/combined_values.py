@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.ir.dtype import DType
-from weft.ir.expr import Binary, Call, Const, Expr, identity
+from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, identity
 
 #: Nothing is known of a value; no value at all.
 UNKNOWN = 0
@@ -23,6 +23,15 @@ def operator_of(e: Expr) -> str | None:
     if isinstance(e, Binary) and e.op in _OPERATORS:
         return e.op
     return e.name if isinstance(e, Call) and e.name in _FUNCTIONS else None
+
+
+def as_extreme(e: Expr) -> Expr:
+    """``a < b ? b : a`` of integers as ``max(a, b)``; of floats it is not, since some are no numbers."""
+    match e:
+        case Select(Compare(op="<" | "<=" | ">" | ">=", left=a, right=b) as test, one, other) if e.dtype.is_integer:
+            if (one, other) in ((a, b), (b, a)):
+                return Binary("min" if (test.op[0] == "<") == (one == a) else "max", one, other)
+    return e
 
 
 def apply_operator(op: str, a: Expr, b: Expr) -> Expr:
@@ -79,7 +88,8 @@ class Values:
             if constant is not None and constant == neutral(op, constant.type):
                 return self._marked(op, value) if constant.type.is_float and value != other else value
         one, two = self.plain(op, a), self.plain(op, b)
-        if self._leaves(op, one) & self._leaves(op, two) or self.all[a].constant or self.all[b].constant:
+        constants = self.all[a].constant is not None or self.all[b].constant is not None
+        if constants or self._leaves(op, one) & self._leaves(op, two):
             key = op, min(a, b), max(a, b)
             self._others[key] = made = self._others.get(key) or self.atom()
             return made

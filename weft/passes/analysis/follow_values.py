@@ -1,4 +1,4 @@
-"""Phases of threads run with values in place of numbers: what each thread has in the end is a tree over what threads had.
+"""Phases of threads run with values in place of numbers: what a thread has in the end is a tree over what threads had.
 
 Thread numbers, and all that follows from them, are numbers: which threads take part in a round and which elements of
 shared arrays they read is known. All threads of a phase go at once, as rows of numpy arrays. What comes from elsewhere
@@ -11,136 +11,68 @@ statements made that, so that a reader knows what is still needed when some of i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.nesting import statements
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import JUMPS, Alloc, Assign, Barrier, For, If, Let, Return, Seq, Stmt, Store
-from weft.ir.visit import children, free_vars, mentions
-from weft.passes.analysis.combined_values import UNKNOWN, Values, operator_of
+from weft.ir.visit import children, free_vars, loads, mentions
+from weft.passes.analysis.combined_values import UNKNOWN, Values, as_extreme, operator_of
+from weft.passes.analysis.followed import ENTRY, Array, Held, Home, Ints, Note, Piece, Threads
 from weft.passes.analysis.known_numbers import compute
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-#: What was there before the first statement.
-ENTRY = -1
-#: Threads that are followed at once at most.
-MOST_THREADS = 2048
+#: Threads that are followed at once at most, elements of an array, and values of a block.
+MOST_THREADS, MOST_ELEMENTS, MOST_VALUES = 2048, 1 << 16, 60_000
 
 
 class CannotFollow(Exception):
     """A statement whose effect on threads is not followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What an expression is for each thread: numbers, values, or neither.
+class Follower:
+    """Runs a block's statements; ``arrays`` are allocated around it, and hold anything at first.
 
-    It needs what the statements ``by`` made and, apart from that, the ``pieces`` in it.
+    Memory and variables that are not ``changing`` are the same each time they are read.
     """
 
-    numbers: Ints | None = None
-    values: Ints | None = None
-    by: frozenset[int] = frozenset()
-    pieces: tuple[Piece, ...] = ()
-
-    @property
-    def is_open(self) -> bool:
-        return self.numbers is None and self.values is None
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """An expression in a statement that is a value in each thread that runs it, at its place in the loops around."""
-
-    expr: Expr
-    values: Ints
-    places: dict[str, Ints]
-    by: frozenset[int]
-    pieces: tuple[Piece, ...]
-
-
-@dataclass(slots=True)
-class Note:
-    """What is known of a statement: what it reads, what else it needs, and whether more than its readers see it."""
-
-    parent: int
-    item: int
-    pieces: list[Piece] = field(default_factory=list)
-    needs: frozenset[int] = frozenset()
-    has_effect: bool = False
-    store: Store | None = None
-    is_entered: bool = False
-
-
-@dataclass(slots=True)
-class _Array:
-    """An array of which every element is followed, for each thread that has one of its own."""
-
-    buffer: Buffer
-    values: Ints
-    writers: Ints
-    base: Ints | None = None
-
-
-@dataclass(slots=True)
-class _Threads:
-    """The threads that run a statement: variables of the loops around, who takes part, and whether that is sure."""
-
-    places: dict[str, Ints]
-    on: Flags
-    sure: bool = True
-    parent: int = ENTRY
-
-    @property
-    def count(self) -> int:
-        return len(self.on)
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Where a value of a thread is stored first: by which statement, and in which element."""
-
-    statement: int
-    element: int
-
-
-class Follower:
-    """Runs a block's statements; ``arrays`` are allocated around it, and hold anything at first."""
-
-    def __init__(self, arrays: Iterable[Buffer]) -> None:
+    def __init__(self, arrays: Iterable[Buffer], changing: frozenset[str]) -> None:
+        self.changing = changing
+        self.read_before: dict[tuple[Expr, bytes], Ints] = {}
         self.values = Values()
         self.notes: dict[int, Note] = {}
         self.homes: dict[int, Home] = {}
         self.held: dict[str, Held] = {}
-        self.arrays = {b.name: self._array(b, None) for b in arrays}
+        self.arrays: dict[str, Array] = {}
+        for buffer in arrays:
+            self.follow(buffer, None)
         self.exposed: set[str] = set()
         self.number = 0
         self.item = 0
 
     def run(self, s: Stmt) -> None:
-        self.visit(s, _Threads({}, np.ones(1, np.bool_)), top=True)
+        self.visit(s, Threads({}, np.ones(1, np.bool_)), top=True)
 
     def last_writers(self, name: str) -> frozenset[int]:
         return _numbers(self.arrays[name].writers)
 
-    def _array(self, buffer: Buffer, base: Ints | None, copies: int = 1) -> _Array:
+    def follow(self, buffer: Buffer, base: Ints | None, copies: int = 1) -> None:
+        """Follows what is in ``buffer`` from here on, unless it is too large: then it is memory like any other."""
         count = buffer.element_count()
-        if count is None or count * copies > 1 << 16:
-            count = 0
-        size = count * copies
-        own = None if base is None else base * count
-        return _Array(buffer, np.full(size, UNKNOWN, np.int64), np.full(size, ENTRY, np.int64), own)
+        self.arrays.pop(buffer.name, None)
+        if count and count * copies <= MOST_ELEMENTS:
+            size = count * copies
+            values, writers = np.full(size, UNKNOWN, np.int64), np.full(size, ENTRY, np.int64)
+            self.arrays[buffer.name] = Array(buffer, values, writers, None if base is None else base * count)
 
     # Statements
 
-    def visit(self, s: Stmt, threads: _Threads, top: bool = False) -> None:
+    def visit(self, s: Stmt, threads: Threads, top: bool = False) -> None:
         number, self.number = self.number, self.number + 1
+        if len(self.values.all) > MOST_VALUES:
+            raise CannotFollow
         if top and not isinstance(s, (Seq, Alloc)):
             self.item += 1
         match s:
@@ -148,13 +80,11 @@ class Follower:
                 for inner in s.body:
                     self.visit(inner, threads, top)
             case Alloc():
-                copies = threads.count
-                base = None if top else np.arange(copies)
-                self.arrays[s.buffer.name] = self._array(s.buffer, base, copies)
+                self.follow(s.buffer, None if top else np.arange(threads.count), threads.count)
                 self.visit(s.body, threads, top)
             case Let():
                 note = self.note(number, threads)
-                held = self.as_values(self.read(s.value, note, threads), threads)
+                held = self.as_values(s.value, self.read(s.value, note, threads), threads)
                 around = self.held
                 self.held = {**around, s.var.name: Held(held.numbers, held.values, frozenset((number,)))}
                 self.visit(s.body, threads, top)
@@ -170,13 +100,13 @@ class Follower:
             case _:
                 self.pass_by(s, number, threads)
 
-    def note(self, number: int, threads: _Threads) -> Note:
+    def note(self, number: int, threads: Threads) -> Note:
         self.notes[number] = Note(threads.parent, self.item)
         return self.notes[number]
 
-    def assign(self, s: Assign, number: int, threads: _Threads) -> None:
+    def assign(self, s: Assign, number: int, threads: Threads) -> None:
         note = self.note(number, threads)
-        new = self.as_values(self.read(s.value, note, threads), threads)
+        new = self.as_values(s.value, self.read(s.value, note, threads), threads)
         old = self.held.get(s.var.name)
         if old is None:
             note.has_effect = True
@@ -190,11 +120,11 @@ class Follower:
             merged = np.where(threads.on, self.in_values(new, s.var, threads), self.in_values(old, s.var, threads))
             self.held[s.var.name] = Held(values=merged, by=by)
 
-    def store(self, s: Store, number: int, threads: _Threads) -> None:
+    def store(self, s: Store, number: int, threads: Threads) -> None:
         note = self.note(number, threads)
         note.store = s
         array = self.arrays.get(s.buffer.name)
-        value = self.as_values(self.read(s.value, note, threads), threads)
+        value = self.as_values(s.value, self.read(s.value, note, threads), threads)
         places = self.element(s.indices, array, note, threads) if array is not None else None
         if array is None:
             for index in s.indices:
@@ -218,7 +148,7 @@ class Follower:
         array.values[at] = values
         array.writers[at] = number
 
-    def blur(self, array: _Array, number: int, note: Note) -> None:
+    def blur(self, array: Array, number: int, note: Note) -> None:
         """Any element may have been written: what it was is needed still."""
         note.needs |= _numbers(array.writers)
         if (array.writers == ENTRY).any():
@@ -226,20 +156,20 @@ class Follower:
         array.values[:] = UNKNOWN
         array.writers[:] = number
 
-    def branch(self, s: If, number: int, threads: _Threads) -> None:
+    def branch(self, s: If, number: int, threads: Threads) -> None:
         note = self.note(number, threads)
         test = self.read(s.condition, note, threads).numbers
         if test is None:
-            self.visit(s.then, _Threads(threads.places, threads.on, False, number))
+            self.visit(s.then, Threads(threads.places, threads.on, False, number))
             if s.otherwise is not None:
-                self.visit(s.otherwise, _Threads(threads.places, threads.on, False, number))
+                self.visit(s.otherwise, Threads(threads.places, threads.on, False, number))
             return
         holds = test.astype(np.bool_)
-        self.visit(s.then, _Threads(threads.places, threads.on & holds, threads.sure, number))
+        self.visit(s.then, Threads(threads.places, threads.on & holds, threads.sure, number))
         if s.otherwise is not None:
-            self.visit(s.otherwise, _Threads(threads.places, threads.on & ~holds, threads.sure, number))
+            self.visit(s.otherwise, Threads(threads.places, threads.on & ~holds, threads.sure, number))
 
-    def enter(self, s: For, number: int, threads: _Threads) -> bool:
+    def enter(self, s: For, number: int, threads: Threads) -> bool:
         """Each of ``threads`` as many as the loop has iterations; not where their number is not known."""
         note = Note(threads.parent, self.item, is_entered=True)
         lo, hi = (self.read(e, note, threads).numbers for e in (s.lo, s.hi))
@@ -253,12 +183,17 @@ class Follower:
         def repeat(a: Ints) -> Ints:
             return np.repeat(a, extent)
 
-        outer, self.held = self.held, {
-            name: Held(
-                None if h.numbers is None else repeat(h.numbers), None if h.values is None else repeat(h.values), h.by
-            )
-            for name, h in self.held.items()
-        }
+        outer, self.held = (
+            self.held,
+            {
+                name: Held(
+                    None if h.numbers is None else repeat(h.numbers),
+                    None if h.values is None else repeat(h.values),
+                    h.by,
+                )
+                for name, h in self.held.items()
+            },
+        )
         based = {name: a.base for name, a in self.arrays.items() if a.base is not None}
         for name, base in based.items():
             self.arrays[name].base = repeat(base)
@@ -268,13 +203,13 @@ class Follower:
         assigned = assigned_names(s.body) & outer.keys()
         if assigned:
             raise CannotFollow  # a variable of the threads outside is one for all inside
-        self.visit(s.body, _Threads(places, np.repeat(threads.on, extent), threads.sure, number))
+        self.visit(s.body, Threads(places, np.repeat(threads.on, extent), threads.sure, number))
         self.held = outer
         for name, base in based.items():
             self.arrays[name].base = base
         return True
 
-    def pass_by(self, s: Stmt, number: int, threads: _Threads) -> None:
+    def pass_by(self, s: Stmt, number: int, threads: Threads) -> None:
         """A statement that is not looked into: a loop of one thread, an atomic update."""
         inside = list(statements(s))
         if isinstance(s, JUMPS) or any(isinstance(n, (Return, Barrier)) for n in inside):
@@ -308,7 +243,7 @@ class Follower:
 
     # Expressions
 
-    def read(self, e: Expr, note: Note, threads: _Threads) -> Held:
+    def read(self, e: Expr, note: Note, threads: Threads) -> Held:
         """What ``e`` is, noted as read by a statement."""
         held = self.evaluate(e, threads)
         by, pieces = self.whole(e, held, threads)
@@ -316,7 +251,7 @@ class Follower:
         note.pieces += pieces
         return held
 
-    def whole(self, e: Expr, held: Held, threads: _Threads) -> tuple[frozenset[int], tuple[Piece, ...]]:
+    def whole(self, e: Expr, held: Held, threads: Threads) -> tuple[frozenset[int], tuple[Piece, ...]]:
         """What a reader of ``e`` needs: where it is a value, all of it is one piece."""
         if held.values is None:
             return held.by, held.pieces
@@ -324,7 +259,7 @@ class Follower:
         places = {name: p[on] for name, p in threads.places.items()}
         return frozenset(), (Piece(e, held.values[on], places, held.by, held.pieces),)
 
-    def evaluate(self, e: Expr, threads: _Threads) -> Held:
+    def evaluate(self, e: Expr, threads: Threads) -> Held:
         match e:
             case Var():
                 return self.held.get(e.name, Held())
@@ -334,6 +269,7 @@ class Follower:
                 return Held(np.full(threads.count, int(e.value), np.int64))
             case Load() if e.buffer.name in self.arrays:
                 return self.load(e, threads)
+        e = as_extreme(e)
         operands = [n for n in children(e) if isinstance(n, Expr)]
         if isinstance(e, AddressOf) or any(n.dtype.lanes > 1 for n in operands):
             raise CannotFollow
@@ -354,13 +290,13 @@ class Follower:
             return Held(None, self.combine(op, left, right), by, pieces)
         return Held(None, None, by, pieces)
 
-    def load(self, e: Load, threads: _Threads) -> Held:
+    def load(self, e: Load, threads: Threads) -> Held:
         array = self.arrays[e.buffer.name]
         note = Note(threads.parent, self.item)
         places = self.element(e.indices, array, note, threads)
         pieces = tuple(note.pieces)
         if places is None:
-            if (array.writers == ENTRY).any() or not len(array.writers):
+            if (array.writers == ENTRY).any():
                 self.exposed.add(e.buffer.name)
             return Held(None, None, _numbers(array.writers) | note.needs, pieces)
         inside = (places >= 0) & (places < len(array.values))
@@ -372,7 +308,7 @@ class Follower:
         return Held(None, values, _numbers(writers) | note.needs, pieces)
 
     def select(
-        self, e: Select, heard: list[Held], threads: _Threads, by: frozenset[int], pieces: tuple[Piece, ...]
+        self, e: Select, heard: list[Held], threads: Threads, by: frozenset[int], pieces: tuple[Piece, ...]
     ) -> Held:
         test, a, b = heard
         assert test.numbers is not None
@@ -387,10 +323,10 @@ class Follower:
         made = [self.values.combine(op, a, b) for a, b in pairs.T.tolist()]
         return np.array(made, np.int64)[np.ravel(which)]
 
-    def element(self, indices: tuple[Expr, ...], array: _Array | None, note: Note, threads: _Threads) -> Ints | None:
+    def element(self, indices: tuple[Expr, ...], array: Array | None, note: Note, threads: Threads) -> Ints | None:
         """Which element of ``array`` each thread means, where that is known."""
         numbers = [self.read(index, note, threads).numbers for index in indices]
-        if array is None or not len(array.values):
+        if array is None:
             return None
         total: Ints = np.zeros(threads.count, np.int64) if array.base is None else array.base.copy()
         for number, stride in zip(numbers, array.buffer.element_strides()):
@@ -399,11 +335,21 @@ class Follower:
             total += number * int(stride.value)
         return total
 
-    def as_values(self, held: Held, threads: _Threads) -> Held:
+    def as_values(self, e: Expr, held: Held, threads: Threads) -> Held:
         """What a variable or an element holds: a value of its own for each thread where nothing is known."""
-        return Held(values=self.atoms(threads)) if held.is_open else held
+        if not held.is_open:
+            return held
+        variables = free_vars(e)
+        in_loops = all(name in threads.places or name not in self.held for name in variables)
+        if not in_loops or not self.changing.isdisjoint((*variables, *(load.buffer.name for load in loads(e)))):
+            return Held(values=self.atoms(threads))
+        seen = [threads.on, *(threads.places[name] for name in variables if name in threads.places)]
+        key = e, b"".join(a.tobytes() for a in seen)
+        if key not in self.read_before:
+            self.read_before[key] = self.atoms(threads)
+        return Held(values=self.read_before[key])
 
-    def in_values(self, held: Held, like: Expr, threads: _Threads) -> Ints:
+    def in_values(self, held: Held, like: Expr, threads: Threads) -> Ints:
         if held.values is not None:
             return held.values
         if held.numbers is None:
@@ -414,7 +360,7 @@ class Follower:
         known = [self.values.constant(_constant(int(n), like)) for n in numbers]
         return np.array(known, np.int64)[np.ravel(which)]
 
-    def atoms(self, threads: _Threads) -> Ints:
+    def atoms(self, threads: Threads) -> Ints:
         made = np.full(threads.count, UNKNOWN, np.int64)
         made[threads.on] = [self.values.atom() for _ in range(int(threads.on.sum()))]
         return made
@@ -426,5 +372,3 @@ def _constant(value: int, like: Expr) -> Const:
 
 def _numbers(writers: Ints) -> frozenset[int]:
     return frozenset(np.unique(writers).tolist()) - {ENTRY}
-
-

@@ -1,9 +1,9 @@
 """Rounds in which threads combine values in pairs, as one reduction: trees in shared memory, shuffles of warps.
 
 ``if t < 128 { s[t] = s[t] + s[t + 128] }; barrier; if t < 64 ...; out = s[0]`` is a sum of ``s[0:256]``. A block is
-followed with values in place of numbers (`weft.passes.analysis.follow_values`): what reaches ``out`` is a tree over what
-256 threads stored. Where such a tree combines elements that differ in one bit of their number, bit after bit, as all
-usual ones do whatever they look like, vectors combine them in the same order (`combine_lanes`): the result is the
+followed with values in place of numbers (`weft.passes.analysis.follow_values`): what reaches ``out`` is a tree over
+what 256 threads stored. Where such a tree combines elements that differ in one bit of their number, bit after bit, as
+all usual ones do whatever they look like, vectors combine them in the same order (`combine_lanes`): the result is the
 same to the last bit. What nothing needs any more goes: rounds, exchanges, copies of what threads keep between them.
 """
 
@@ -14,13 +14,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
 from weft.ir.expr import AddressOf, Binary, Expr, Load, Var, idx
 from weft.ir.nesting import sequence, statements
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Let, Seq, Stmt, Store, While
-from weft.ir.visit import fresh_name, map_statements, rewrite, used_names, walk
-from weft.passes.analysis.follow_values import CannotFollow, Follower, Note, Piece
+from weft.ir.visit import N, fresh_name, map_statements, mentions, rewrite, used_names, walk
+from weft.passes.analysis.follow_values import CannotFollow, Follower
+from weft.passes.analysis.followed import Ints, Note, Piece
 from weft.passes.gpu_to_cpu.combine_lanes import LaneWriter
 from weft.passes.gpu_to_cpu.reduction_trees import Family, Forest
 from weft.passes.gpu_to_cpu.split_phases import split_phases
@@ -59,7 +62,8 @@ class _Folder:
         if sum(isinstance(n, For) and n.kind == "thread" for n in statements(body)) < FEWEST_PHASES:
             return None
         body = split_phases(body, self.taken)
-        follower = Follower(made)
+        whole = self.kernel.body
+        follower = Follower(made, mentions(whole).stored | assigned_names(whole))
         try:
             follower.run(body)
         except CannotFollow:
@@ -101,6 +105,7 @@ class _Needed:
         self.looked: set[int] = set()
         self.homes: dict[int, Buffer] = {}
         self.families: dict[tuple[int, ...], _Result] = {}
+        self.refused: set[tuple[int, ...]] = set()
         self.replaced: dict[int, dict[Expr, Expr]] = {}
         self.waiting: list[int] = []
 
@@ -142,9 +147,12 @@ class _Needed:
         if home.item >= self.notes[number].item or home.store is None or slot is None:
             return False
         key = (family.statement, *family.roots)
+        if key in self.refused:
+            return False
         if key not in self.families:
             made = self.made(family)
             if made is None:
+                self.refused.add(key)
                 return False
             self.families[key] = made
             self.look_at(family.statement)
@@ -154,6 +162,8 @@ class _Needed:
     def made(self, family: Family) -> _Result | None:
         stored = self.notes[family.statement].store
         assert stored is not None
+        if not _has_vectors(stored.buffer.dtype):
+            return None
         source = self.homes.get(family.statement)
         if source is None:
             count = stored.buffer.element_count()
@@ -162,7 +172,10 @@ class _Needed:
             source = Buffer(name, stored.buffer.dtype, (idx(count),), scope="local")
         lanes = max(1, self.vector_bits // source.dtype.bits)
         results = Buffer(
-            fresh_name(f"{stored.buffer.name}_result", self.taken), source.dtype, (idx(len(family.roots)),), scope="local"
+            fresh_name(f"{stored.buffer.name}_result", self.taken),
+            source.dtype,
+            (idx(len(family.roots)),),
+            scope="local",
         )
         writer = LaneWriter(source, family.op, lanes, self.taken)
         stores = family.write(writer, results)
@@ -172,6 +185,10 @@ class _Needed:
         return _Result(family, results, writer.around(stores))
 
 
+def _has_vectors(t: DType) -> bool:
+    return (t.is_integer and t.bits >= 8) or t in (dt.float32, dt.float64)
+
+
 def _slot(piece: Piece, family: Family) -> Expr | None:
     """Which result a thread reads, in terms of its place; the same for all, or one for each group of neighbours."""
     if len(family.roots) == 1:
@@ -179,14 +196,16 @@ def _slot(piece: Piece, family: Family) -> Expr | None:
     number = {root: n for n, root in enumerate(family.roots)}
     wanted = np.array([number[v] for v in piece.values.tolist()], np.int64)
     for place, flat in _places(piece):
-        width = len(np.unique(place[wanted == 0]))
         first = int(place.min())
+        width = int(place[wanted == 1].min()) - first
+        if width <= 0:
+            continue
         if ((place - first) // width == wanted).all():
             return simplify(Binary("//", Binary("-", flat, idx(first)), idx(width)))
     return None
 
 
-def _places(piece: Piece) -> Iterator[tuple[np.ndarray, Expr]]:  # type: ignore[type-arg]
+def _places(piece: Piece) -> Iterator[tuple[Ints, Expr]]:
     """Where threads stand, along each loop alone and counted through, as numbers and as an expression."""
     total, flat = np.zeros(len(piece.values), np.int64), idx(0)
     step = 1
@@ -210,7 +229,8 @@ class _Writer:
 
     def written(self, body: Stmt) -> Stmt:
         made = self.visit(body, top=True)
-        assert made is not None and not self.pending
+        assert made is not None
+        assert not self.pending
         for buffer in (*self.needed.homes.values(), *(f.results for f in self.needed.families.values())):
             made = Alloc(buffer, made)
         return made
@@ -267,8 +287,7 @@ class _Writer:
             parts.append(new)
         return sequence(parts) if parts else None
 
-    def read(self, s, number: int):  # type: ignore[no-untyped-def]
+    def read(self, s: N, number: int) -> N:
         """``s`` with results of reductions in place of what they are."""
         instead = self.needed.replaced.get(number)
         return s if not instead else rewrite(s, lambda n: instead.get(n) if isinstance(n, Expr) else None)
-

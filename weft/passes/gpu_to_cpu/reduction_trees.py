@@ -12,11 +12,12 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Load, idx
 from weft.ir.stmt import Stmt, Store
 from weft.passes.analysis.combined_values import UNKNOWN, Values, apply_operator
-from weft.passes.analysis.follow_values import Home
+from weft.passes.analysis.followed import Home
 from weft.passes.gpu_to_cpu.combine_lanes import Cube, LaneWriter, sums
 
-#: Parts that a tree may have which are not combined as vectors, and elements that results may be of.
-_MOST_PARTS, _MOST_LEAVES = 64, 4096
+#: Parts that a tree may have which are not combined as vectors, elements that results may be of, and results that are
+#: computed each by itself.
+_MOST_PARTS, _MOST_LEAVES, _MOST_ALONE = 64, 4096, 32
 
 
 @dataclass(slots=True)
@@ -102,7 +103,9 @@ class Forest:
         order = self.order(op, number)
         now = {element - first: v for element, v in leaves.items()}
         for bit in reversed(order):
-            now = {at: self.values.tree(op, v, now[at + bit]) for at, v in now.items() if at + bit in now and not at & bit}
+            now = {
+                at: self.values.tree(op, v, now[at + bit]) for at, v in now.items() if at + bit in now and not at & bit
+            }
         return Cube(first, order) if now == {0: number} and set(order) == set(bits) else None
 
     def order(self, op: str, number: int) -> tuple[int, ...]:
@@ -117,7 +120,7 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Reductions of what ``statement`` stores, by the same operator: ``roots`` are their results, of ``size`` or more."""
+    """Reductions by ``op`` of what ``statement`` stores: ``roots`` are their results, each of ``size`` or more."""
 
     forest: Forest
     op: str
@@ -135,6 +138,8 @@ class Family:
         if together is not None:
             cube, slots = together
             return writer.store(cube, into, slots, marked[0])
+        if len(trees) > _MOST_ALONE:
+            return None
         stores: list[Stmt] = []
         for slot, (tree, mark) in enumerate(zip(trees, marked)):
             pieces = _Pieces(self.forest, self.op, any_order)

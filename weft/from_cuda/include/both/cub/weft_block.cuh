@@ -28,7 +28,21 @@ template <typename T, int X, BlockReduceAlgorithm A = BLOCK_REDUCE_WARP_REDUCTIO
       for (int i = 1; i < valid; ++i) sum = f(sum, part[i]);
     return sum;
   }
-  template <typename F> __device__ T Reduce(T x, F f) { return Reduce(x, f, X * Y * Z); }
+  // In CUB's order: neighbours in each warp, pairs of them, and so on; then warps, one after another.
+  template <typename F> __device__ T Reduce(T x, F f) {
+    constexpr int count = X * Y * Z;
+    int rank = weft_rank();
+    part[rank] = x;
+    __syncthreads();
+    for (int d = 1; d < 32; d *= 2) {
+      if (rank % (2 * d) == 0 && rank + d < count) part[rank] = f(part[rank], part[rank + d]);
+      __syncthreads();
+    }
+    T sum = part[0];
+    if (rank == 0)
+      for (int i = 32; i < count; i += 32) sum = f(sum, part[i]);
+    return sum;
+  }
   template <int N, typename F> __device__ T Reduce(T (&x)[N], F f) {
     T sum = x[0];
     for (int i = 1; i < N; ++i) sum = f(sum, x[i]);
