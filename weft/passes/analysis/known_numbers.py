@@ -73,4 +73,5 @@ def _wrapped(numbers: Ints, t: DType) -> Ints:
         return (numbers != 0).astype(np.int64)
     if t.bits == 64:
         return numbers
-    return (numbers - t.min_value) % (1 << t.bits) + t.min_value
+    wrapped: Ints = (numbers - int(t.min_value)) % (1 << t.bits) + int(t.min_value)
+    return wrapped

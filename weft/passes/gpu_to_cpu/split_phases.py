@@ -62,12 +62,10 @@ class _Splitter:
             case Alloc() if all(isinstance(size, Const) for size in s.buffer.shape) and s.buffer.strides is None:
                 yield from self.parts(self.widened(s))
             case If(otherwise=None) if not loads(s.condition):
-                changing = assigned_names(s.then)
-                inner = list(self.parts(s.then))
-                if changing & set(free_vars(s.condition)):
+                if assigned_names(s.then) & set(free_vars(s.condition)):
                     yield s
                 else:
-                    yield from (replace(s, then=part) for part in inner)
+                    yield from (replace(s, then=part) for part in self.parts(s.then))
             case Let() if s.var.name not in assigned_names(s.body):
                 yield from self.kept(s)
             case _:
