@@ -70,7 +70,7 @@ def _is_followed(t: DType) -> bool:
 
 def _wrapped(numbers: Ints, t: DType) -> Ints:
     if t.is_bool:
-        return (numbers != 0).astype(np.int64)
+        return np.not_equal(numbers, 0).astype(np.int64)
     if t.bits == 64:
         return numbers
     wrapped: Ints = (numbers - int(t.min_value)) % (1 << t.bits) + int(t.min_value)
