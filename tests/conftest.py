@@ -40,7 +40,7 @@ def pytest_collection_finish() -> None:
     build_c_quickly()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(200_000, 20, 100)
+    gc.set_threshold(1_000_000, 50, 100)
 
 
 def build_c_quickly() -> None:

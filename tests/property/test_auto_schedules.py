@@ -15,7 +15,7 @@ from test_random_programs import assert_close, interpreted
 import weft
 from weft.auto import draft
 
-EXAMPLES = int(os.environ.get("WEFT_RANDOM_AUTO", "100"))
+EXAMPLES = int(os.environ.get("WEFT_RANDOM_AUTO", "75"))
 #: Machines that this one can stand in for: vectors of other widths, fewer registers.
 TARGETS = ("host", "x86-64-avx2", "x86-64-sse4")
 

@@ -186,7 +186,7 @@ def kernels(draw: Draw) -> Kernel:
     return Kernel("k", (*inputs, *outputs), tuple(o.name for o in outputs), Seq(tuple(body)))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kernels(), st.integers(0, 5), st.sampled_from(MACHINES))
 def test_random_kernels(kernel: Kernel, seed: int, machine: Any) -> None:
     _check_random_kernel(kernel, seed, machine, "cpu")
@@ -207,7 +207,7 @@ def _check_random_kernel(kernel: Kernel, seed: int, machine: Any, target: str) -
 
 
 @needs_c_compiler
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kernels(), st.integers(0, 5))
 def test_random_kernels_in_c(kernel: Kernel, seed: int) -> None:
     _check_random_kernel(kernel, seed, None, "c")

@@ -13,7 +13,7 @@ from check_gpu_program import check_gpu_program
 pytestmark = pytest.mark.usefixtures("quick_code")
 
 #: Programs of each test, and how many tests.
-EACH, TESTS = 16, 7
+EACH, TESTS = 16, 5
 
 
 @pytest.mark.parametrize("group", range(TESTS))

@@ -20,7 +20,7 @@ from weft.target.cpu.host import host_machine
 from weft.tensor.coverage import initial_value
 from weft.tensor.evaluate import evaluate
 
-EXAMPLES = int(os.environ.get("WEFT_RANDOM_PROGRAMS", "160"))
+EXAMPLES = int(os.environ.get("WEFT_RANDOM_PROGRAMS", "120"))
 
 
 def widened(array: Any) -> np.ndarray[Any, Any]:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from schedule_cases import NoMeaning, check_case, draw_case, take_steps
 
-EXAMPLES = int(os.environ.get("WEFT_RANDOM_SCHEDULES", "100"))
+EXAMPLES = int(os.environ.get("WEFT_RANDOM_SCHEDULES", "75"))
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)

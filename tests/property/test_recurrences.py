@@ -23,7 +23,7 @@ from weft.passes.plain.lower_reduce import lower_reduce
 from weft.schedules.merge_axes import merged_arguments
 from weft.target.cuda.lower import lower_kernel
 
-EACH, GROUPS = 6, 3
+EACH, GROUPS = 6, 2
 
 
 @pytest.fixture(autouse=True)

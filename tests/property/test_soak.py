@@ -70,7 +70,6 @@ def test_the_suite_draws_the_same_every_time_and_a_seed_others_for_random_tests_
     assert fixed.count("drew") == 30
     lines = [line for line in fixed.splitlines() if line.startswith("not random")]
     assert lines[0] == lines[1], "what a test draws depends on the test before it"
-    assert seven == drawn(tmp_path, "--seed", "7")
     assert "not random" not in seven
     assert drawn_lines(fixed) != drawn_lines(seven)  # hypothesis likes some values, so single lines may be the same
     assert seven != drawn(tmp_path, "--seed", "8")

@@ -16,7 +16,7 @@ from weft.ir.parser import parse_kernel
 pytestmark = pytest.mark.usefixtures("quick_code")
 
 #: Programs of each test, and how many tests; sizes for each program.
-EACH, TESTS, SIZES = 6, 5, 3
+EACH, TESTS, SIZES = 6, 4, 3
 
 
 def check_tile_program(seed: int) -> str:

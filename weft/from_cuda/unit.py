@@ -34,7 +34,8 @@ _OF_THE_HOST = (
 #: Typedefs of typedefs in a template's arguments that are followed.
 _DEEPEST = 4
 _QUALIFIED = re.compile(r"(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)")
-_TOP = "\n    },\n    {"
+#: What is before the first declaration of the tree, and between two.
+_FIRST, _TOP = '"inner": [\n    {', "\n    },\n    {"
 _FUNCTIONS = frozenset({"FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl"})
 
 
@@ -126,6 +127,7 @@ class Unit:
 
     source: Source
     top: list[Node]
+    #: Texts of the declarations of our own header, emptied as they are read.
     header: list[str]
     complaints: tuple[Complaint, ...]
     #: Headers that were not found and taken for empty.
@@ -204,7 +206,7 @@ class Unit:
         for at, text in enumerate(self.header):
             if needle in text:
                 self.header[at] = ""
-                node = _Places("weft_cuda.h").node(json.loads(text), None)
+                node = _Places("weft_cuda.h").node(_read(text), None)
                 self.top.append(node)
                 self._index(node, "")
 
@@ -303,22 +305,26 @@ def read_unit(
             break
         empty.append(missing)  # of the host's side, most likely: what the device misses is told then
     source = Source(name, text)
-    head, found, rest = reading.tree.partition(_END_OF_HEADER)
-    if not found:
+    tree = reading.tree  # tens of megabytes, nearly all of the header: copied as little as can be
+    end_of_header = tree.find(_END_OF_HEADER)
+    if end_of_header < 0:
         what = reading.messages.strip().splitlines()
         raise LanguageError(f"clang could not read {name}", why=what[0] if what else "it wrote nothing")
-    before = head.rpartition(_TOP)[0]
-    header = [f"{{{chunk}}}" for chunk in before.partition('"inner": [\n    {')[2].split(_TOP)]
-    after = rest.partition(_TOP)[2].rpartition("\n    }\n  ]")[0]
-    chunks = [f"{{{chunk}}}" for chunk in after.split(_TOP)] if after else []
+    header = tree[tree.find(_FIRST) + len(_FIRST) : tree.rfind(_TOP, 0, end_of_header)].split(_TOP)
+    after = tree[end_of_header:].partition(_TOP)[2].rpartition("\n    }\n  ]")[0]
     places = _Places(name, reading.path)
     try:
-        top = [places.node(json.loads(chunk), None) for chunk in chunks]
+        top = [places.node(_read(chunk), None) for chunk in (after.split(_TOP) if after else ())]
     except RecursionError:
         raise UnsupportedError(f"{name} is nested too deeply to read") from None
     unit = Unit(source, top, header, reading.complaints, tuple(empty[known:]))
     unit.check(host_too=host_too)
     return unit
+
+
+def _read(declaration: str) -> dict[str, Any]:
+    """The text between `_TOP`s as what it says."""
+    return dict(json.loads(f"{{{declaration}}}"))
 
 
 def _missing_header(complaint: Complaint) -> str | None:

@@ -275,9 +275,13 @@ def test_a_ranker_may_choose_another_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(64, 64, 64), (5, 7, 3), (33, 50, 17), (1, 64, 40), (13, 1, 64), (127, 130, 31)]
+    ("text", "m", "n", "k"),
+    [
+        *((MATMUL, *size) for size in ((64, 64, 64), (5, 7, 3), (33, 50, 17), (1, 64, 40), (13, 1, 64))),
+        *((text, 127, 130, 31) for text in (MATMUL, DENSE, CURVED, MAX_PLUS)),
+        *((text, 5, 7, 3) for text in (DENSE, CURVED, MAX_PLUS)),
+    ],
 )
-@pytest.mark.parametrize("text", [MATMUL, DENSE, CURVED, MAX_PLUS])
 def test_matrices(text: str, m: int, n: int, k: int) -> None:
     args = [floats(m, k), floats(k, n), floats(n)][: 3 if "b(n)" in text else 2]
     s, decisions = schedule(text, *args)
@@ -322,10 +326,9 @@ def test_expensive_epilogues_follow_their_panel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("c", "f", "size", "k", "pad", "step"),
-    [(16, 32, 14, 3, 1, 1), (8, 20, 9, 3, 1, 2), (4, 4, 20, 5, 2, 1), (16, 8, 12, 1, 0, 1)],
+    ("c", "f", "size", "k", "pad", "step", "threads"),
+    [(16, 32, 14, 3, 1, 1, 1), (8, 20, 9, 3, 1, 2, 2), (4, 4, 20, 5, 2, 1, 2), (16, 8, 12, 1, 0, 1, 1)],
 )
-@pytest.mark.parametrize("threads", [1, 2])
 def test_convolutions(c: int, f: int, size: int, k: int, pad: int, step: int, threads: int) -> None:
     args = floats(2, c, size, size + 3), floats(f, c, k, k), pad, step
     s, decisions = schedule(CONV, *args, threads=threads)

@@ -14,8 +14,6 @@ from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.target.cuda.lower import compile_kernel
 from weft.target.cuda.machine import gpu_for_arch
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 H200 = gpu_for_arch("sm_90")
 WARPS = Tiles(32, 32, 32, 16, 16, 3, warps=True)
 

@@ -10,8 +10,6 @@ from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.target.cuda.lower import compile_kernel
 from weft.target.cuda.machine import gpu_for_arch
 
-pytestmark = pytest.mark.usefixtures("quick_code")
-
 H200 = gpu_for_arch("sm_90")
 
 CASES = {
@@ -35,8 +33,9 @@ AXES = {
 }
 
 
-@pytest.mark.parametrize("done", ["S(at)", "max(S(at), 0) * 2"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "done"), [*((case, "S(at)") for case in CASES), ("groups of other sizes", "max(S(at), 0) * 2")]
+)
 def test_results(case: str, done: str) -> None:
     sums, at, where, shapes = CASES[case]
     x, v = AXES[at]

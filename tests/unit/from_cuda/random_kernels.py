@@ -60,7 +60,7 @@ class Writer:
             self.looked_up, self.float_sum,
         )  # fmt: skip
         for part in self.random.sample(further, 1 if self.is_small else 2):
-            parts += [part(), self.statement(1)]
+            parts += [part()] if self.is_small else [part(), self.statement(1)]
             self.has_counted |= part in (self.atomic, self.counts)
         deep = 1 if self.is_small else 2
         stored = f"c[i] = {self.value('int', deep)}; d[i] = {self.value('float', deep)};"

@@ -117,7 +117,6 @@ def test_bfloat16(m: int, n: int, k: int) -> None:
     close(narrow.schedule_matmul_bfloat16(m, n, k)(a, b), a.astype(np.float32) @ b.astype(np.float32))
 
 
-@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize(("m", "n", "k"), [(32, 48, 24), (33, 41, 19)])
 def test_gpu_matmul(m: int, n: int, k: int) -> None:
     """Blocks and threads, as the CPU runs them."""

@@ -78,7 +78,6 @@ def test_warps_multiply_rounded_matrices() -> None:
     assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in program.source
 
 
-@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize(("m", "n", "k"), [(32, 32, 64), (32, 35, 37)])
 def test_warps_multiply_matrices(m: int, n: int, k: int) -> None:
     s = warp_tiles(m, n, k)
