@@ -10,4 +10,5 @@ PASSES = (
     _pass("carry_stores", needs="no blocks, no reductions"),
     _pass("pad_registers", needs="strip mined", only_if="register storage, vector loops"),
     _pass("unroll_registers", needs="no blocks", only_if="register storage"),
+    _pass("unroll_steps", needs="no blocks, strip mined", only_if="register storage"),
 )

@@ -63,6 +63,7 @@ PASSES = (
     "carry_stores",
     "pad_registers",
     "unroll_registers",
+    "unroll_steps",
     "transpose_tiles",
     "prefetch_rows",
 )

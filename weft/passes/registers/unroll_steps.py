@@ -1,0 +1,56 @@
+"""Steps of sums that are kept in registers written out several at a time.
+
+Counting and testing take instructions beside those of a step, about one of eight. A core that two threads use at once
+has no room for them, and one alone looks further ahead without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.ir.expr import Const, Var, idx
+from weft.ir.stmt import For, Kernel, Seq, Stmt, Store
+from weft.ir.visit import fresh_name, map_statements, substitute, used_names
+from weft.passes.analysis.loop_ranges import constant_extent
+
+#: Steps at a time, and updates of sums up to which they are written out.
+MOST_STEPS, MOST_UPDATES = 8, 96
+
+
+def unroll_steps(kernel: Kernel) -> Kernel:
+    """Every innermost serial loop of constant extent that does nothing but update registers, some steps at a time."""
+    return replace(kernel, body=_visit(kernel.body, used_names(kernel)))
+
+
+def _visit(s: Stmt, taken: set[str]) -> Stmt:
+    if isinstance(s, For) and s.kind == "serial":
+        count, updates = constant_extent(s), _updates(s.body)
+        if count is not None and updates:
+            return _cut(s, count, min(MOST_STEPS, MOST_UPDATES // updates), taken)
+    return map_statements(s, lambda n: _visit(n, taken))
+
+
+def _updates(s: Stmt) -> int | None:
+    """How many stores to registers ``s`` is when it is written out; None where it is anything else."""
+    if isinstance(s, Seq):
+        parts = [_updates(part) for part in s.body]
+        return None if None in parts else sum(part or 0 for part in parts)
+    if isinstance(s, For) and s.kind in ("unroll", "vector"):
+        count, inside = constant_extent(s), _updates(s.body)
+        return None if count is None or inside is None else inside * (count if s.kind == "unroll" else 1)
+    return 1 if isinstance(s, Store) and s.buffer.scope == "register" else None
+
+
+def _cut(loop: For, count: int, most: int, taken: set[str]) -> Stmt:
+    """``loop`` by steps that leave nothing over, of which there are more than half of ``most``; else by ``most``."""
+    assert isinstance(loop.lo, Const)
+    by = next((n for n in range(most, most // 2, -1) if count % n == 0), most)
+    if by < 2 or count < by:
+        return loop
+    first, whole = int(loop.lo.value), count // by
+    outer = Var(fresh_name(f"{loop.var.name}_steps", taken), loop.var.dtype)
+    step = Var(fresh_name(f"{loop.var.name}_step", taken), loop.var.dtype)
+    body = substitute(loop.body, {loop.var: outer * idx(by) + step + idx(first)})
+    inner = replace(loop, var=step, lo=idx(0), hi=idx(by), kind="unroll", body=body)
+    main = replace(loop, var=outer, lo=idx(0), hi=idx(whole), body=inner)
+    return main if count % by == 0 else Seq((main, replace(loop, lo=idx(first + whole * by))))
