@@ -18,7 +18,8 @@ def _sums(bounds: str, rows: int, scope: str = "register") -> str:
     return f"""kernel k(A: float32[{rows}, 40], B: float32[40, 8], out C: float32[{rows}, 8]) {{
         alloc T: float32[{rows}, 8] in {scope} {{
             unroll i in 0:{rows} {{ vector j in 0:8 {{ T[i, j] = 0.0 }} }}
-            for k in {bounds} {{ unroll i in 0:{rows} {{ vector j in 0:8 {{ T[i, j] = T[i, j] + A[i, k] * B[k, j] }} }} }}
+            for k in {bounds} {{ unroll i in 0:{rows} {{
+                vector j in 0:8 {{ T[i, j] = T[i, j] + A[i, k] * B[k, j] }} }} }}
             unroll i in 0:{rows} {{ vector j in 0:8 {{ C[i, j] = T[i, j] }} }} }} }}"""
 
 
