@@ -19,6 +19,7 @@ from bench.gpu.narrow import narrow
 from bench.gpu.products import products
 from bench.gpu.report import summary, table
 from bench.gpu.scans import scans
+from bench.gpu.variable_lengths import variable_lengths
 from bench.gpu.workloads import Workload, workloads
 
 PAGE = Path(__file__).parents[2] / "docs" / "bench-gpu.md"
@@ -57,6 +58,7 @@ def main(arguments: list[str]) -> int:
             *scans(),
             *attention(),
             *attention_backward(),
+            *variable_lengths(),
         )
         if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
     ]

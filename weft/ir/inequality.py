@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear
-from weft.ir.expr import Binary, BinaryOp, Compare, CompareOp, Const, Expr, Unary, Var
-from weft.ir.interval import Interval, Ranges
+from weft.ir.expr import Binary, BinaryOp, Cast, Compare, CompareOp, Const, Expr, Load, Unary, Var, idx
+from weft.ir.interval import Interval, Ranges, bounds
 
 #: The least and greatest value of each loop variable in terms of others, outer loops first.
 Limits = dict[Var, tuple[Linear, Linear]]
@@ -38,6 +38,16 @@ def conjuncts(condition: Expr) -> list[Expr]:
         if isinstance(left, Binary) and left.op == least:
             return [part for side in (left.left, left.right) for part in conjuncts(Compare(op, side, right))]
     return [condition]
+
+
+def as_index(e: Expr, ranges: Ranges) -> Expr | None:
+    """``e`` as an index, where it is the same number as one: positions are narrow beside narrow lookups."""
+    if e.dtype == dt.index or (isinstance(e, Load) and e.dtype.is_integer and e.dtype.bits < dt.index.bits):
+        return e if e.dtype == dt.index else Cast(dt.index, e)
+    if isinstance(e, Cast) and e.operand.dtype == dt.index:
+        fits = e.dtype.is_integer and bounds(e.operand, ranges).within(e.dtype.min_value, e.dtype.max_value)
+        return e.operand if fits else None
+    return idx(int(e.value)) if isinstance(e, Const) and e.dtype.is_integer else None
 
 
 def denied(condition: Expr) -> Expr:

@@ -31,12 +31,14 @@ from weft.schedules.find import blocks_inside, find_block, find_buffer
 from weft.schedules.layouts import parse_layout, plain_layout
 from weft.schedules.loop_facts import check_valid
 from weft.schedules.project import NotProjectable, nest, project
-from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
+from weft.schedules.redirect import Placement, Redirection, is_in_part, only_plain_accesses
 from weft.schedules.rewrite import Rewrite, remembered, taken_names
 from weft.schedules.segment import Segment, concurrent_loops, find_segment, touches_buffer
 from weft.schedules.trace import Numerics
 
 Readers = tuple[str, ...]
+#: A dimension and a place in it: reads elsewhere are no concern.
+Slice = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Reads:
     only: frozenset[str] | None
     #: Whether elements that the buffer does not have are wanted too, where conditions keep reads from them.
     beyond: bool = False
+    part: Slice | None = None
 
     @cached_property
     def box(self) -> Box:
@@ -67,8 +70,11 @@ def _within(box: Box, buffer: Buffer) -> Box:
 
 
 @remembered
-def find_reads(kernel: Kernel, buffer: str, at: str | None, readers: Readers | None) -> Reads | None:
-    """The reads of ``buffer`` below ``at`` (None: in the kernel) by the blocks ``readers`` (None: by all)."""
+def find_reads(
+    kernel: Kernel, buffer: str, at: str | None, readers: Readers | None, part: Slice | None = None
+) -> Reads | None:
+    """The reads of ``buffer`` below ``at`` (None: in the kernel) by the blocks ``readers`` (None: by all), of ``part``
+    of it (None: of any)."""
     old = find_buffer(kernel, buffer)
     reads = touches_buffer(buffer, writes=False)
     if readers is None:
@@ -80,7 +86,8 @@ def find_reads(kernel: Kernel, buffer: str, at: str | None, readers: Readers | N
         return None
     accesses = segment.accesses(buffer, writes=False)
     touched = [(leaf, a) for leaf, a in accesses if readers is None or leaf.block in readers]
-    return Reads(old, segment, touched, None if readers is None else frozenset(readers))
+    touched = [(leaf, a) for leaf, a in touched if is_in_part(a.indices, part)]
+    return Reads(old, segment, touched, None if readers is None else frozenset(readers), part=part) if touched else None
 
 
 def copy_reads(
@@ -106,7 +113,7 @@ def copy_reads(
     block = fresh_name(f"{storage.name}_load", taken)
     place = Placement(old, storage, box.starts, order)
     copy = emit_copy(place, box, block, segment, taken, fill=fill, border=border)
-    send = Redirection(place, taken, reads.only, writes=False)
+    send = Redirection(place, taken, reads.only, writes=False, part=reads.part)
     inside = [send.apply(prepare(s), segment.ranges) for s in segment.inside]
     return Rewrite(segment.replaced(Alloc(storage, sequence([copy, *inside]))), (block, storage.name))
 

@@ -100,14 +100,17 @@ class DataMethods(ScheduleState):
         scope: Scope = "global",
         pad: bool = False,
         readers: Sequence[AnyBlock] | None = None,
+        part: tuple[int, int] | None = None,
     ) -> tuple[BlockRef | None, BufferRef]:
         """``buffer`` in another order in memory: ``"j/32 i j%32"`` is panels of 32 columns, each row by row.
 
         ``i``, ``j`` ... are its dimensions; the words are those of the storage, slowest first. What is read below
         ``at`` (without it, in the whole program) is copied so; a temporary without ``at`` and ``pad`` is stored so in
         the first place, and there is no copying block. With ``pad`` what fills up the last tile is zero, not undefined.
+        ``part`` is a dimension and a place in it: only what is read there by that number is copied.
         """
         name, options = self.name(buffer), self._options(at=at, scope=scope, pad=pad, readers=readers)
+        options |= {} if part is None else {"part": part}
         made = self.run(pack, name, layout, **options)
         return self._block_and_buffer(made) if made else (None, self.handle(BufferRef, name))
 

@@ -1,7 +1,8 @@
 """Iterations that a mask leaves nothing of: ``t <= s ? x : -inf`` in a tile all of whose t are beyond all of its s.
 
-The condition is a conjunction of inequalities that are linear in loop variables. Inner loops go as far as they can to
-fulfil each of them; what then is left to ask of the outer loop bounds it.
+The condition is a conjunction of inequalities that are linear in loop variables and in what is looked up for a row.
+Inner loops go as far as they can to fulfil each of them (`tile_extremes` for lookups); what then is left to ask of the
+outer loop bounds it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.ir.affine import Linear, linear_form
-from weft.ir.expr import Binary, Compare, Const, Expr, Select, idx
-from weft.ir.inequality import conjuncts, denied
-from weft.ir.interval import Interval, bounds
+from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, idx
+from weft.ir.inequality import as_index, conjuncts, denied
+from weft.ir.interval import Interval, Ranges, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For
+from weft.schedules.tile_extremes import TileExtremes
 
 
 def unmasked(value: Expr, nothing: Const) -> list[Expr]:
@@ -27,16 +29,18 @@ def unmasked(value: Expr, nothing: Const) -> list[Expr]:
     return []
 
 
-def narrowed(loop: For, conditions: Sequence[Expr], inner: Sequence[For]) -> tuple[Expr, Expr]:
+def narrowed(loop: For, conditions: Sequence[Expr], inner: Sequence[For], extremes: TileExtremes) -> tuple[Expr, Expr]:
     """Bounds of ``loop`` outside of which no iteration of ``inner`` loops fulfils ``conditions``.
 
     They are within those that it has, and there is at least one iteration between them.
     """
     lo, hi = loop.lo, loop.hi
-    spans = {x.var.name: _span(x) for x in inner}
+    ranges: dict[str, Interval] = {}
+    for x in (*extremes.outer, loop, *inner):
+        ranges[x.var.name] = half_open(bounds(x.lo, ranges), bounds(x.hi, ranges))
     for condition in conditions:
-        found = _gap(condition)
-        most = None if found is None else _most(found, spans)
+        found = _gap(condition, ranges)
+        most = None if found is None else _most(found, loop, inner, extremes)
         step = 0 if most is None else most.terms.pop(loop.var, 0)
         if most is None or not step:
             continue
@@ -53,11 +57,13 @@ def _span(x: For) -> Interval:
     return Interval(lo.lo, None if hi.hi is None else hi.hi - 1)
 
 
-def _gap(condition: Expr) -> Linear | None:
+def _gap(condition: Expr, ranges: Ranges) -> Linear | None:
     """The sum that is at least 0 where ``condition`` holds."""
     if not isinstance(condition, Compare) or not condition.left.dtype.is_integer:
         return None
-    left, right = condition.left, condition.right
+    left, right = as_index(condition.left, ranges), as_index(condition.right, ranges)
+    if left is None or right is None:
+        return None
     if condition.op in (">", ">="):
         left, right = right, left
     if condition.op not in ("<", "<=", ">", ">="):
@@ -66,17 +72,21 @@ def _gap(condition: Expr) -> Linear | None:
     return linear_form(simplify(right - left - strict))
 
 
-def _most(gap: Linear, spans: dict[str, Interval]) -> Linear | None:
-    """``gap`` where the loops ``spans`` make it as large as they can; None where they are in it in another way."""
-    made = Linear(dict(gap.terms), gap.constant)
-    for atom in list(made.terms):
-        name = getattr(atom, "name", None)
-        if name is None:
-            return None
-        if name in spans:
-            times = made.terms.pop(atom)
-            end = spans[name].hi if times > 0 else spans[name].lo
+def _most(gap: Linear, loop: For, inner: Sequence[For], extremes: TileExtremes) -> Linear | None:
+    """``gap`` where ``inner`` loops make it as large as they can; None where they are in it in another way."""
+    spans = {x.var.name: _span(x) for x in inner}
+    made = Linear({}, gap.constant)
+    for atom, times in gap.terms.items():
+        if not isinstance(atom, Var):
+            found = extremes.find(atom, "max" if times > 0 else "min", inner) if loop.var in gap.terms else None
+            if found is None:
+                return None
+            made.terms[found] = times
+        elif atom.name in spans:
+            end = spans[atom.name].hi if times > 0 else spans[atom.name].lo
             if end is None:
                 return None
             made.constant += times * end
+        else:
+            made.terms[atom] = times
     return made

@@ -45,6 +45,7 @@ from weft.schedules.masks import narrowed, unmasked
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.segment import Segment
+from weft.schedules.tile_extremes import TileExtremes
 from weft.schedules.trace import Numerics
 
 _SIGNS = {"max": 1, "min": -1}
@@ -226,7 +227,7 @@ class Passes:
 
     # What becomes of it
 
-    def range(self) -> tuple[Expr, Expr]:
+    def range(self, extremes: TileExtremes) -> tuple[Expr, Expr]:
         """The iterations without those that a mask leaves nothing of: extrema stay, and sums get zeros."""
         first, loop = self.first, self.first.loop
         if not all(map(self.rate, self.sums)):
@@ -240,7 +241,7 @@ class Passes:
         leaf = next(x for x in self.segment(first).leaves if x.stmt is block.body)
         conditions = [simplify(leaf.resolve(c)) for c in unmasked(value, nothing)]
         inner = [x for x in loops_around(self.kernel, block) if x.var.name not in self.segment(first).fixed]
-        lo, hi = narrowed(loop, conditions, inner)
+        lo, hi = narrowed(loop, conditions, inner, extremes)
         if (lo, hi) == (loop.lo, loop.hi):
             return lo, hi
         ranges = ranges_at(self.kernel, loop)
@@ -351,12 +352,15 @@ class _Online:
             own = substitute(m.loop.body, {m.loop.var: simplify(loop.var + (m.loop.lo - loop.lo))})
             body.append(replace_buffers(own, {p.extremum: self.shift}))
         finish = [self._finish(m) for m in p.sums if p.rate(m)]
-        lo, hi = p.range()
+        extremes = TileExtremes(p.kernel, loop)
+        lo, hi = p.range(extremes)
         made = p.put([*p.between, replace(loop, lo=lo, hi=hi, body=sequence(body)), *finish])
         for buffer in (self.before, self.shift, *self.scales.values()):
             made = Alloc(buffer, made)
         gone = {m.loop.var.name: f"was merged into {loop.var.name}" for m in p.members[1:]}
-        return Rewrite(replace_stmt(p.kernel, p.around, made), tuple(self.made), gone)
+        kernel, place = replace_stmt(p.kernel, p.around, made), [x.var.name for x in loops_around(p.kernel, loop)[:1]]
+        kernel = extremes.placed(kernel, find_loop(kernel, place[0])) if place else kernel
+        return Rewrite(kernel, tuple(self.made), gone)
 
     def _shifted(self, i: tuple[Expr, ...]) -> Expr:
         m = Load(self.p.extremum, i)

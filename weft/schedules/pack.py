@@ -17,7 +17,7 @@ from weft.ir.expr import idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Kernel
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.copy_reads import Readers, check_copied, copy_reads, find_reads, nothing_reads
+from weft.schedules.copy_reads import Readers, Slice, check_copied, copy_reads, find_reads, nothing_reads
 from weft.schedules.find import all_allocs, find_alloc, find_buffer, ranges_at
 from weft.schedules.layouts import parse_layout
 from weft.schedules.loop_facts import check_valid
@@ -34,19 +34,23 @@ def check_pack(
     scope: Scope = "global",
     pad: bool = False,
     readers: Readers | None = None,
+    part: Slice | None = None,
     *,
     numerics: Numerics,
 ) -> Verdict:
     """A copy must stay true, as for `cache_read`; the layout of a temporary is nobody else's business."""
-    parse_layout(layout, find_buffer(kernel, buffer).rank)
-    if is_own_storage(kernel, buffer, at, pad):
+    rank = find_buffer(kernel, buffer).rank
+    parse_layout(layout, rank)
+    if part is not None and not 0 <= part[0] < rank:
+        return refuse(f"`{buffer}` has {rank} dimensions, counted from 0; {part[0]} is none")
+    if is_own_storage(kernel, buffer, at, pad, part):
         if not only_plain_accesses(kernel.body, buffer):
             return refuse(f"an intrinsic takes the address of `{buffer}`")
         return check_valid(lay_out(kernel, buffer, layout).kernel)
-    reads = find_reads(kernel, buffer, at, readers)
+    reads = find_reads(kernel, buffer, at, readers, part)
     if reads is None:
         return nothing_reads(buffer, at)
-    return check_copied(reads, scope, lambda: pack(kernel, buffer, layout, at, scope, pad, readers), numerics)
+    return check_copied(reads, scope, lambda: pack(kernel, buffer, layout, at, scope, pad, readers, part), numerics)
 
 
 @primitive(check_pack, "cannot lay out `{0}` as {1}")
@@ -58,19 +62,20 @@ def pack(
     scope: Scope = "global",
     pad: bool = False,
     readers: Readers | None = None,
+    part: Slice | None = None,
 ) -> Rewrite:
     """Makes the block that copies and the storage it fills; nothing new for a temporary."""
-    if is_own_storage(kernel, buffer, at, pad):
+    if is_own_storage(kernel, buffer, at, pad, part):
         return lay_out(kernel, buffer, layout)
-    reads = find_reads(kernel, buffer, at, readers)
+    reads = find_reads(kernel, buffer, at, readers, part)
     assert reads is not None, "the check answers this first"
     return copy_reads(reads, scope, layout, f"{buffer}_pack", fill=pad)
 
 
-def is_own_storage(kernel: Kernel, buffer: str, at: str | None, pad: bool) -> bool:
-    """Whether the buffer itself is to be laid out: a temporary, and neither a place for a copy nor zeros to fill it up
-    are asked for."""
-    return at is None and not pad and any(a.buffer.name == buffer for a in all_allocs(kernel))
+def is_own_storage(kernel: Kernel, buffer: str, at: str | None, pad: bool, part: Slice | None) -> bool:
+    """Whether the buffer itself is to be laid out: a temporary, and neither a place for a copy, zeros to fill it up
+    nor a part of it are asked for."""
+    return at is None and not pad and part is None and any(a.buffer.name == buffer for a in all_allocs(kernel))
 
 
 @remembered

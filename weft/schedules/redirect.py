@@ -6,7 +6,7 @@ iterator for it: ``B[vk, vn]`` below ``j_o`` becomes ``B_cache[vk, vj_i]`` with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,16 +80,24 @@ class _Level:
 class Redirection:
     """Sends accesses below a statement to a place.
 
-    ``only`` names the blocks concerned, None for all code; without ``writes`` only reads go there.
+    ``only`` names the blocks concerned, None for all code; without ``writes`` only reads go there, with a ``part`` only
+    reads whose subscript of that dimension is that number.
     """
 
     def __init__(
-        self, place: Placement, taken: set[str], only: frozenset[str] | None = None, *, writes: bool = True
+        self,
+        place: Placement,
+        taken: set[str],
+        only: frozenset[str] | None = None,
+        *,
+        writes: bool = True,
+        part: tuple[int, int] | None = None,
     ) -> None:
         self.place = place
         self.taken = taken
         self.only = only
         self.writes = writes
+        self.part = part
 
     def apply(self, s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
         return self.stmt(s, _Level(dict(ranges)))
@@ -123,7 +131,8 @@ class Redirection:
             for a in e.axes:
                 level.ranges[a.var.name] = half_open(bounds(a.lo, level.ranges), bounds(a.hi, level.ranges))
         e = rebuild(e, lambda n: self.expr(n, level))
-        if isinstance(e, Load) and e.buffer == self.place.buffer and self.concerns(level):
+        mine = isinstance(e, Load) and e.buffer == self.place.buffer and is_in_part(e.indices, self.part)
+        if mine and self.concerns(level):
             return Load(self.place.storage, self.indices(e.indices, level), span=e.span)
         return e
 
@@ -182,6 +191,11 @@ class Redirection:
 
     def outermost(self, level: _Level) -> _Level:
         return level if level.parent is None else self.outermost(level.parent)
+
+
+def is_in_part(indices: Sequence[Expr], part: tuple[int, int] | None) -> bool:
+    """Whether an access is of that place of a dimension, which its subscript says as a number."""
+    return part is None or indices[part[0]] == idx(part[1])
 
 
 def only_plain_accesses(root: Stmt, buffer: str) -> bool:

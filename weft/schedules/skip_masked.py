@@ -28,6 +28,7 @@ from weft.schedules.find import blocks_inside, find_loop, loops_around, ranges_a
 from weft.schedules.loop_facts import check_runs_through
 from weft.schedules.masks import narrowed
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
+from weft.schedules.tile_extremes import TileExtremes
 from weft.schedules.trace import Numerics
 
 
@@ -44,7 +45,7 @@ def check_skip_masked(kernel: Kernel, loop: str, *, numerics: Numerics) -> Verdi
     if not runs.ok:
         return runs
     try:
-        _range(kernel, found)
+        _range(kernel, found, TileExtremes(kernel, found))
     except NotMasked as why:
         return refuse(str(why))
     return OK
@@ -54,11 +55,13 @@ def check_skip_masked(kernel: Kernel, loop: str, *, numerics: Numerics) -> Verdi
 def skip_masked(kernel: Kernel, loop: str) -> Rewrite:
     """``loop`` with a shorter range."""
     old = find_loop(kernel, loop)
-    lo, hi = _range(kernel, old)
-    return Rewrite(replace_stmt(kernel, old, replace(old, lo=lo, hi=hi)))
+    extremes = TileExtremes(kernel, old)
+    lo, hi = _range(kernel, old, extremes)
+    made, place = replace_stmt(kernel, old, replace(old, lo=lo, hi=hi)), [x.var.name for x in extremes.outer[:1]]
+    return Rewrite(extremes.placed(made, find_loop(made, place[0])) if place else made)
 
 
-def _range(kernel: Kernel, loop: For) -> tuple[Expr, Expr]:
+def _range(kernel: Kernel, loop: For, extremes: TileExtremes) -> tuple[Expr, Expr]:
     """From where to where any sum gets more than zeros."""
     inside = mentions(loop.body).allocated
     blocks = blocks_inside(loop)
@@ -69,7 +72,7 @@ def _range(kernel: Kernel, loop: For) -> tuple[Expr, Expr]:
         raise NotMasked(f"nothing that `{loop.var.name}` computes is kept")
     lo, hi = loop.hi, loop.lo
     for block in kept:
-        own = _range_of(kernel, loop, block, formulas)
+        own = _range_of(kernel, loop, block, formulas, extremes)
         lo, hi = Binary("min", lo, own[0]), Binary("max", hi, own[1])
     ranges = ranges_at(kernel, loop)
     lo, hi = simplify(lo, ranges), simplify(hi, ranges)
@@ -79,7 +82,9 @@ def _range(kernel: Kernel, loop: For) -> tuple[Expr, Expr]:
     return lo, simplify(Binary("max", hi, lo + 1), ranges)
 
 
-def _range_of(kernel: Kernel, loop: For, block: Block, formulas: Mapping[str, Block]) -> tuple[Expr, Expr]:
+def _range_of(
+    kernel: Kernel, loop: For, block: Block, formulas: Mapping[str, Block], extremes: TileExtremes
+) -> tuple[Expr, Expr]:
     """From where to where ``block`` adds more than zeros."""
     update = update_of(block.body) if isinstance(block.body, Store) and block.init is None else None
     if update is None or update[0] != "+":
@@ -87,7 +92,7 @@ def _range_of(kernel: Kernel, loop: For, block: Block, formulas: Mapping[str, Bl
     leaf = next(x for x in leaves(kernel, block) if x.stmt is block.body)
     conditions = [simplify(leaf.resolve(c)) for c in _where_not_zero(update[1], formulas)]
     inner = [x for x in loops_around(kernel, block) if x not in loops_around(kernel, loop) and x is not loop]
-    return narrowed(loop, conditions, inner)
+    return narrowed(loop, conditions, inner, extremes)
 
 
 def _where_not_zero(e: Expr, formulas: Mapping[str, Block]) -> list[Expr]:

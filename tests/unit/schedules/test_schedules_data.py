@@ -18,7 +18,7 @@ from weft.passes.plain.lower_blocks import lower_blocks
 from weft.passes.to_grid.run_ahead import run_ahead
 from weft.schedules.find import find_buffer, find_loop
 from weft.schedules.layouts import parse_layout
-from weft.schedules.schedule import Schedule
+from weft.schedules.schedule import Schedule, replay
 
 ROW_SUM = "def rowsum(float(M,K) A) -> (S) { S(m) +=! A(m,k) }"
 INTEGER_SUM = "def total(int(K) A) -> (S) { S +=! A(k) }"
@@ -206,6 +206,19 @@ def test_pack_below_a_loop_packs_what_is_read_there() -> None:
     s.pack("A", "j i", at="k_o")
     assert [e.value for e in find_buffer(s.kernel, "A_pack").shape] == [4, 4]  # type: ignore[attr-defined]
     assert_unchanged(s, original, floats(17, 10), floats(10, 20))
+
+
+def test_pack_of_a_part_leaves_other_reads_where_they_are() -> None:
+    text = "def f(float(N,3,D) A) -> (C) { C(i,j) +=! A(i,0,d) * A(j,1,d) }"
+    s, sizes = schedule_of(text, N=6, D=5), {"N": 6, "D": 5}
+    s.pack("A", "j k i", at="i", part=(1, 1))
+    assert "A[vi, 0, vd] * A_pack[" in print_kernel(s.kernel)
+    assert_unchanged(s, kernel_of(text, **sizes), floats(6, 3, 5))
+    assert replay(kernel_of(text, **sizes), s.trace) == s.kernel
+    with pytest.raises(ScheduleError, match="nothing below `i` reads `A`"):
+        s.pack("A", "j k i", at="i", part=(1, 2))
+    with pytest.raises(ScheduleError, match="has 3 dimensions"):
+        s.pack("A", "j k i", at="i", part=(3, 0))
 
 
 def test_a_temporary_is_laid_out_without_a_copy() -> None:

@@ -56,13 +56,13 @@ def test_what_is_inside_a_loop_is_not_computed_again() -> None:
         s.recompute("X", "Rows")
 
 
-def tiled(mask: str, numerics: Any = "fast") -> tuple[Schedule, str]:
-    """Sums over tiles of 4 steps for tiles of 4 rows."""
-    s = Schedule(kernel_of(MASKED.replace("{mask}", mask), **SIZES), numerics=numerics)
+def tiled(text: str, numerics: Any = "fast", each: int = 4) -> tuple[Schedule, str]:
+    """Sums over tiles of 4 steps for tiles of ``each`` rows."""
+    s = Schedule(kernel_of(text, **SIZES), numerics=numerics)
     heads = []
     for name in ("W", "Y"):
         loops = {x.name.partition("_")[0]: x for x in s.loops(name)}
-        rows, row = s.split(loops["s"], 4)
+        rows, row = s.split(loops["s"], each)
         steps, step = s.split(loops["t"], 4)
         s.reorder(rows, steps, row, step)
         heads.append((rows, steps))
@@ -84,13 +84,35 @@ def tiled(mask: str, numerics: Any = "fast") -> tuple[Schedule, str]:
     ],
 )
 def test_tiles_of_zeros_are_left_out(mask: str, lo: str, hi: str) -> None:
-    s, steps = tiled(mask)
+    s, steps = tiled(MASKED.replace("{mask}", mask))
     given = [floats(12, 12), floats(12, 3)]
     s.skip_masked(steps)
     loop = find_loop(s.kernel, steps)
     assert (print_expr(loop.lo), print_expr(loop.hi)) == (lo, hi)
     expected, got = np.zeros((12, 3), "float32"), np.full((12, 3), 7, "float32")
     interpret(kernel_of(MASKED.replace("{mask}", mask), **SIZES), [*given, expected])
+    interpret(s.kernel, [*given, got])
+    np.testing.assert_array_equal(got, expected)
+
+
+LOOKED_UP = MASKED.replace("float(T,E) V)", "float(T,E) V, int32(S) A, int32(S) I)")
+REVERSED = np.arange(12, dtype=np.int32)[::-1].copy()
+
+
+@pytest.mark.parametrize(
+    ("mask", "bounds"),
+    [("t >= A(s)", ["A_least[s_o]"]), ("t < A(I(s)) && t <= s", ["A_greatest[s_o]"])],
+)
+def test_what_is_looked_up_bounds_tiles(mask: str, bounds: list[str]) -> None:
+    """Least and greatest are found before the nest; rows beyond the last one count as that one."""
+    text = LOOKED_UP.replace("{mask}", mask)
+    s, steps = tiled(text, each=5)
+    given = [floats(12, 12), floats(12, 3), np.array([0, 3, 1, 2, 9, 9, 7, 8, 11, 4, 4, 4], np.int32), REVERSED]
+    s.skip_masked(steps)
+    loop = find_loop(s.kernel, steps)
+    assert all(b in f"{print_expr(loop.lo)} {print_expr(loop.hi)}" for b in bounds)
+    expected, got = np.zeros((12, 3), "float32"), np.full((12, 3), 7, "float32")
+    interpret(kernel_of(text, **SIZES), [*given, expected])
     interpret(s.kernel, [*given, got])
     np.testing.assert_array_equal(got, expected)
 
@@ -104,6 +126,6 @@ def test_tiles_of_zeros_are_left_out(mask: str, lo: str, hi: str) -> None:
     ],
 )
 def test_other_iterations_are_not(mask: str, numerics: str, why: str) -> None:
-    s, steps = tiled(mask, numerics)
+    s, steps = tiled(MASKED.replace("{mask}", mask), numerics)
     with pytest.raises(ScheduleError, match=why):
         s.skip_masked(steps)

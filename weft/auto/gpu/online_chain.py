@@ -18,6 +18,7 @@ from weft.ir.expr import Binary, Const, Load, Var, idx
 from weft.ir.stmt import Store
 from weft.ir.visit import free_vars, loads
 from weft.poly.leaves import update_of
+from weft.schedules.redirect import is_in_part
 
 #: The types of matrices, by what instructions of warp groups are called.
 INSTRUCTIONS = {"bfloat16": "wgmma_bf16", "float16": "wgmma_f16"}
@@ -314,12 +315,20 @@ def loops_of(draft: GpuDraft, name: str, of: str) -> list[str]:
     return [loop for loop in loops if loop is not None]
 
 
-def loads_of(stage: Stage, buffer: Buffer) -> Load:
-    """The element of ``buffer`` that ``stage`` reads."""
-    found = next((x for x in loads(stage.block.body) if x.buffer == buffer), None)
-    if found is None:
-        raise ScheduleError(f"`{stage.name}` reads `{buffer.name}` in more than one way")
-    return found
+def loads_of(stage: Stage, like: Load) -> Load:
+    """What ``stage`` reads of the buffer that ``like`` is of, and of the same part of it."""
+    part = part_of(like)
+    found = [x for x in loads(stage.block.body) if x.buffer == like.buffer and is_in_part(x.indices, part)]
+    if len(set(found)) != 1:
+        raise ScheduleError(f"`{stage.name}` reads `{like.buffer.name}` in more than one way")
+    return found[0]
+
+
+def part_of(read: Load) -> tuple[int, int] | None:
+    """The first dimension of which ``read`` takes one place by number, and that: queries, keys and values may be parts
+    of one array."""
+    numbers = ((d, int(i.value)) for d, i in enumerate(read.indices) if isinstance(i, Const))
+    return next(numbers, None)
 
 
 def find_pair(draft: GpuDraft, sums: Stage) -> tuple[Stage, Stage] | None:

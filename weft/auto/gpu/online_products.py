@@ -24,6 +24,7 @@ from weft.auto.gpu.online_chain import (
     loads_of,
     loops_of,
     make_chain,
+    part_of,
     split_groups,
 )
 from weft.auto.gpu.online_plan import OnlinePlan, counts_of, online_plans, part_size
@@ -244,7 +245,7 @@ class OnePass(TilePass):
     def _stage(self, access: Load, reader: str, at: str) -> tuple[str, str]:
         """What a tile reads of a matrix, in rows of shared memory as instructions read them."""
         c, rank = self.c, access.buffer.rank
-        own = loads_of(self.draft.stage(reader), access.buffer)
+        own = loads_of(self.draft.stage(reader), access)
         tiled = self.tiled[access]
         deep = [d for d, i in enumerate(own.indices[:-1]) if self._is_counted(i, tiled)]
         if own.indices[-1] == Var(tiled):  # its rows are along the sums: all of them are in a tile
@@ -259,7 +260,10 @@ class OnePass(TilePass):
         if access is c.queries and not others:  # what a tile has one of comes first: the copy engine's turns
             others, rows = [f"{LETTERS[deep[0]]}/{tile}"], [f"{LETTERS[deep[0]]}%{tile}"]
         order = " ".join([*others, f"{along}/{BLOCK}", *rows, f"{along}%{BLOCK}"])
-        load, storage = self.s.pack(access.buffer.name, order, at=at, scope="shared", pad=True, readers=[reader])
+        part = part_of(access)
+        load, storage = self.s.pack(
+            access.buffer.name, order, at=at, scope="shared", pad=True, readers=[reader], part=part
+        )
         return str(load), str(storage)
 
     def _is_counted(self, subscript: Expr, iterator: str) -> bool:

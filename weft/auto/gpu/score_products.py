@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from weft.auto.gpu.contraction_digits import BLOCK, GROUP_ROWS, split_names
 from weft.auto.gpu.contraction_operands import cooperate
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.online_chain import INSTRUCTIONS, iterators, loads_of, loops_of, uses
+from weft.auto.gpu.online_chain import INSTRUCTIONS, iterators, loads_of, loops_of, part_of, uses
 from weft.auto.gpu.online_plan import width_of
 from weft.auto.gpu.score_groups import Group, find_groups, make_groups
 from weft.auto.gpu.tile_pass import TilePass, layout_words
@@ -37,9 +37,11 @@ from weft.target.cuda.read_boxes import FETCHED, why_not_fetched
 from weft.target.cuda.swizzle import ROW
 
 #: Rows of a block, columns of scores in a tile, and tiles of these under way, the most first.
-ROWS, KEYS, STAGES = 2 * GROUP_ROWS, (128, 64), (4, 3, 2)
+ROWS, KEYS, STAGES = (2 * GROUP_ROWS, GROUP_ROWS), (128, 64), (4, 3, 2)
 #: Words of a thread for scores of a tile, weights as operands, and sums: of 240 so many are for addresses and the like.
 MOST_WORDS = 224
+#: Why sums of one axis are not in one launch, though some of them might be.
+NO_ROOM = ("scores and sums do not fit registers", "two tiles do not fit shared memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +66,33 @@ def words_of(group: Group, keys: int) -> int:
 def choose_plan(draft: GpuDraft, group: Group) -> ScorePlan | str:
     """As many columns as there are registers for and shared memory for three tiles of them, so that products of the
     next are started before those of one end, or for two; else why there are none."""
-    lefts, rights = ({x.buffer: width_of(x.buffer) for x in found} for found in _matrices(group))
-    if max((*lefts.values(), *rights.values())) > 4 * BLOCK:
+    lefts, rights = ([width_of(x.buffer) for x in found] for found in _matrices(group))
+    if max((*lefts, *rights)) > 4 * BLOCK:
         return "rows of more than 256 elements leave no registers for scores"
     fit = [keys for keys in KEYS if words_of(group, keys) <= MOST_WORDS]
     if not fit:
-        return "scores and sums do not fit registers"
-    plans = [ScorePlan(ROWS, keys, stages) for keys in fit for stages in STAGES[:-1]]
-    plans += [ScorePlan(ROWS, keys, STAGES[-1]) for keys in fit]
+        return NO_ROOM[0]
+    plans = [ScorePlan(ROWS[0], keys, stages) for keys in fit for stages in STAGES[:-1]]
+    plans += [ScorePlan(rows, keys, STAGES[-1]) for rows in ROWS for keys in fit]
     for plan in plans:
-        size = 2 * (ROWS * sum(lefts.values()) + plan.stages * plan.keys * sum(rights.values())) + 2048
+        size = 2 * (plan.rows * sum(lefts) + plan.stages * plan.keys * sum(rights)) + 2048
         if size + RESERVED_SHARED <= draft.machine.shared_per_block:
             return plan
-    return "two tiles do not fit shared memory"
+    return NO_ROOM[1]
 
 
 def _matrices(group: Group) -> tuple[list[Load], list[Load]]:
-    """Those a tile has rows of, and those that its columns go through, each buffer once."""
-    lefts = {x.left.buffer: x.left for x in group.scores}
-    rights = {x.buffer: x for x in (*(x.right for x in group.scores), *(x.values for x in group.sums))}
+    """Those a tile has rows of, and those that its columns go through, each buffer (or part of one) once."""
+    lefts = {_matrix(x.left): x.left for x in group.scores}
+    rights = {_matrix(x): x for x in (*(x.right for x in group.scores), *(x.values for x in group.sums))}
     if lefts.keys() & rights.keys():
-        both = next(iter(lefts.keys() & rights.keys()))
+        both, _ = next(iter(lefts.keys() & rights.keys()))
         raise ScheduleError(f"`{both.name}` is read by rows and by columns of scores")
     return list(lefts.values()), list(rights.values())
+
+
+def _matrix(x: Load) -> tuple[Buffer, tuple[int, int] | None]:
+    return x.buffer, part_of(x)
 
 
 class ScorePass(TilePass):
@@ -224,10 +230,10 @@ class ScorePass(TilePass):
     def _stage(self, access: Load, at: str, *, is_left: bool) -> tuple[str, str]:
         """What a tile reads of a matrix, in rows of shared memory as instructions read them, for all that read it."""
         g, buffer, rank = self.g, access.buffer, access.buffer.rank
-        readers = [x.name for x in g.scores if buffer in (x.left.buffer, x.right.buffer)]
-        readers += [x.name for x in g.sums if x.values.buffer == buffer]
+        reads = [(x.name, y) for x in g.scores for y in (x.left, x.right)] + [(x.name, x.values) for x in g.sums]
+        readers = list(dict.fromkeys(name for name, y in reads if _matrix(y) == _matrix(access)))
         tiled = self.tiled[readers[0]][0 if is_left else 1]
-        own = loads_of(self.draft.stage(readers[0]), buffer)
+        own = loads_of(self.draft.stage(readers[0]), access)
         rows = [d for d, i in enumerate(own.indices[:-1]) if i == Var(tiled)]
         if len(rows) != 1:
             raise ScheduleError(f"rows of `{buffer.name}` are not those of `{readers[0]}`")
@@ -239,7 +245,9 @@ class ScorePass(TilePass):
             others, words = [f"{letter}/{tile}"], [f"{letter}%{tile}"]
         along = LETTERS[rank - 1]
         order = " ".join([*others, f"{along}/{BLOCK}", *words, f"{along}%{BLOCK}"])
-        load, storage = self.s.pack(buffer.name, order, at=at, scope="shared", pad=True, readers=readers)
+        load, storage = self.s.pack(
+            buffer.name, order, at=at, scope="shared", pad=True, readers=readers, part=part_of(access)
+        )
         return str(load), str(storage)
 
     def _stage_vector(self, buffer: Buffer, readers: list[str], at: str, row: int) -> None:
@@ -288,7 +296,10 @@ def take_scores(draft: GpuDraft) -> None:
     found = find_groups(draft) if draft.machine.has("wgmma") else []
     if not found:
         return
+    alone = [[name] for group in found for name in group]
     refusal = draft.attempt(_apply, draft, found)
+    if refusal is not None and refusal.what in NO_ROOM and len(alone) > len(found):  # there may be for each by itself
+        refusal = draft.attempt(_apply, draft, alone)
     if refusal is not None:
         subject = found[0][0]
         draft.decide("fallback", subject, "not in one pass with products before", refusal.why or refusal.what)

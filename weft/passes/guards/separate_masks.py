@@ -5,26 +5,31 @@
     for t_o { unroll i { X[i] = s + i >= 128 * t_o ? P[i] : -inf } }
     ->  for t_o { if s >= 128 * t_o { unroll i { X[i] = P[i] } } else { unroll i { X[i] = s + i >= ... } } }
 
-The question is the same for all threads, and what is computed stays the same. Only launches are looked at in which
-products run on their own: what is done beside them is then what takes the time.
+The question is the same for all threads, and what is computed stays the same; where a mask is looked up for each row,
+each thread asks for its own rows. Only launches are looked at in which products run on their own: what is done beside
+them is then what takes the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from weft.ir import dtype as dt
-from weft.ir.expr import Compare, Const, Expr, Load, Select, idx
-from weft.ir.inequality import denied
-from weft.ir.interval import Interval
+from weft.ir.affine import Linear
+from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, idx
+from weft.ir.inequality import as_index, denied
+from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Barrier, Evaluate, For, If, Kernel, Stmt, Store, Tensorized
-from weft.ir.visit import Node, count_nodes, free_vars, map_statements, rewrite, walk
+from weft.ir.stmt import Barrier, Evaluate, For, If, Kernel, Let, Stmt, Store, Tensorized
+from weft.ir.visit import Node, count_nodes, free_vars, loads, map_statements, mentions, rewrite, substitute, walk
 from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_pure, least_over, slack
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
 _NEVER = Const(False, dt.bool_)
+#: Rows of a thread, each of which looks up a mask of its own, at most.
+MOST_ROWS = 4
 
 
 def separate_masks(kernel: Kernel) -> Kernel:
@@ -34,23 +39,31 @@ def separate_masks(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Variables that change, the ranges of threads, and the loop around."""
+    """Variables that change, the ranges of threads, the loop around, ranges of all of these, and what the launch
+    stores."""
 
     changing: frozenset[str]
     threads: Mapping[str, Interval | None] = field(default_factory=dict)
     loop: str | None = None
+    ranges: Mapping[str, Interval] = field(default_factory=dict)
+    stored: frozenset[str] = frozenset()
 
 
 def _visit(s: Stmt, place: _Place) -> Stmt:
     if isinstance(s, For):
         if s.kind == "block" and not any(isinstance(n, Evaluate) and n.call.name == "products_wait" for n in walk(s)):
             return s
+        if s.kind == "block" and not place.stored:
+            place = replace(place, stored=mentions(s).stored)
         if s.kind == "unroll":
             return _separated(s, place)
+        place = replace(place, ranges={**place.ranges, s.var.name: loop_range(s, place.ranges)})
         if s.kind == "thread":
             place = replace(place, threads={**place.threads, s.var.name: loop_range(s, {})})
         elif s.kind == "serial":
             place = replace(place, loop=s.var.name)
+    elif isinstance(s, Let) and s.var.name not in place.changing:
+        place = replace(place, ranges={**place.ranges, s.var.name: bounds(s.value, place.ranges)})
     return map_statements(s, lambda n: _visit(n, place))
 
 
@@ -66,11 +79,11 @@ def _separated(nest: For, place: _Place) -> Stmt:
         if found_here is None:
             return None
         inside, needs = found_here
-        asked = [_for_all(c, {**place.threads, **own}, place.changing) for c in conjuncts(needs)]
+        asked = [_for_all(c, own, place) for c in conjuncts(needs)]
         by_element = any(name in own for name in free_vars(needs))
-        if not by_element or any(c is None or c == _NEVER for c in asked):
+        if not by_element or any(c is None or _NEVER in c for c in asked):
             return None
-        found.update(dict.fromkeys(c for c in asked if c is not None and free_vars(c)))
+        found.update(dict.fromkeys(c for parts in asked for c in parts or () if free_vars(c)))
         return rewrite(inside, visit)
 
     main = rewrite(nest, visit)
@@ -99,8 +112,37 @@ def _is_of_registers(nest: For) -> bool:
     return plain and "global" not in written and (read <= own or (written <= own and bool(read & own)))
 
 
-def _for_all(test: Expr, inner: Mapping[str, Interval | None], changing: frozenset[str]) -> Expr | None:
-    """What says that ``test`` holds whatever the ``inner`` variables are; None where that is not known."""
-    gap = slack(test) if is_pure(test, changing) else None
+def _for_all(test: Expr, own: Mapping[str, Interval | None], place: _Place) -> list[Expr] | None:
+    """What says that ``test`` holds for all elements of all threads, or, where it looks something up, of a thread; None
+    where that is not known."""
+    if is_pure(test, place.changing):
+        found = _least(slack(test), {**place.threads, **own})
+        return None if found is None else [found]
+    read = loads(test)
+    fixed = all(n.buffer.name not in place.stored for n in read) and not free_vars(test).keys() & place.changing
+    if not isinstance(test, Compare) or not fixed:
+        return None
+    known = {**place.ranges, **{name: span for name, span in own.items() if span is not None}}
+    left, right = as_index(test.left, known), as_index(test.right, known)
+    if left is None or right is None:
+        return None
+    wide = replace(test, left=left, right=right)
+    rows = [name for name in own if any(name in free_vars(n) for n in read)]
+    asked = []
+    for at in product(*(_values(own[name]) for name in rows)):
+        values: dict[Var, Expr] = {Var(name): idx(n) for name, n in zip(rows, at)}
+        asked.append(_least(slack(simplify(substitute(wide, values))), own))
+    return None if len(asked) > MOST_ROWS or None in asked else [c for c in asked if c is not None]
+
+
+def _values(span: Interval | None) -> Sequence[int]:
+    """All of them, or more than are asked for."""
+    if span is None or span.lo is None or span.hi is None:
+        return range(MOST_ROWS + 1)
+    return range(span.lo, min(span.hi, span.lo + MOST_ROWS) + 1)
+
+
+def _least(gap: Linear | None, inner: Mapping[str, Interval | None]) -> Expr | None:
+    """What says that ``gap`` is not negative whatever the ``inner`` variables are."""
     least = None if gap is None else least_over(gap, inner)
     return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))

@@ -173,7 +173,7 @@ def _is_hint(s: Stmt, *names: str) -> bool:
 
 def _producer(s: Stmt) -> Stmt:
     """What gives the engine its orders."""
-    counts = isinstance(s, Assign) and not loads(s.value)
+    counts = isinstance(s, Assign) and all(n.buffer.scope == "global" for n in loads(s.value))
     if counts or _is_hint(s, "turn_claim") or (isinstance(s, Tensorized) and bulk_copies(s)):
         return s
     if not bulk_copies(s):

@@ -44,6 +44,7 @@ PASSES = (
     "persist_blocks",
     "select_products",
     "split_casts",
+    "hoist_addends",
     "separate_masks",
     "decide_by_first_lane",
 )

@@ -67,14 +67,16 @@ def select_copies(
 def _is_counted(launch: For, loop: For) -> bool:
     """Whether blocks and loops down to ``loop`` run numbers of times from 0 on, so that turns can be counted.
 
-    How often ``loop`` itself runs may depend on the block, if there are no others in between.
+    How often ``loop`` itself runs may depend on the block, and on what was stored for it before, if there are no others
+    in between.
     """
     path = find_path(launch, loop) or []
     plain = all(isinstance(s, (Seq, Alloc, For)) for s in path)
     loops = [s for s in path if isinstance(s, For)]
     blocks = {x.var.name for x in loops if x.kind == "block"}
     bounded = {*free_vars(loop.lo), *free_vars(loop.hi)} <= blocks and len(loops) == len(blocks) + 1
-    counted = loops[:-1] if bounded and not loads(loop.lo) and not loads(loop.hi) else loops
+    read = {n.buffer.name for e in (loop.lo, loop.hi) for n in loads(e)}
+    counted = loops[:-1] if bounded and not read & mentions(launch).stored else loops
     return plain and all(x.kind in ("block", "serial") and x.lo == idx(0) and constant_extent(x) for x in counted)
 
 
