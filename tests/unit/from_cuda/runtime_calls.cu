@@ -84,7 +84,7 @@ void memory() {
   cudaHostAlloc(&mapped, 64, cudaHostAllocMapped), cudaHostGetDevicePointer(&seen, mapped, 0);
   for (int i = 0; i < 16; i++) mapped[i] = i;
   twice<<<1, 16>>>(seen);
-  cudaStreamAddCallback(0, told, &calls, 0);
+  cudaStreamAddCallback(0, told, &calls, 0), cudaStreamSynchronize(0);
   cudaDeviceCanAccessPeer(&can, 0, 0);
   cudaPointerAttributes of_mapped, of_local;
   cudaPointerGetAttributes(&of_mapped, seen), cudaPointerGetAttributes(&of_local, &local);
@@ -98,8 +98,9 @@ void errors() {
   cudaError_t waited = cudaDeviceSynchronize();  // no kernel failed
   cudaError_t last = cudaGetLastError();
   twice<<<dim3(1, 70000), 16>>>(x);
+  cudaError_t launched = cudaGetLastError(), cleared = cudaGetLastError();
   printf("%s %s %s %s %s\n", cudaGetErrorName(copied), cudaGetErrorName(waited), cudaGetErrorName(last),
-         cudaGetErrorName(cudaGetLastError()), cudaGetErrorName(cudaGetLastError()));
+         cudaGetErrorName(launched), cudaGetErrorName(cleared));
 }
 void transforms() {
   cufftHandle plan, same;

@@ -34,7 +34,7 @@ def _split(loop: For, taken: set[str]) -> Stmt:
     parts = list(splitter.parts(loop.body))
     if len(parts) == 1 and not splitter.places:
         return loop
-    made = sequence([split_phases(replace(loop, body=part), taken) for part in parts])
+    made = sequence([replace(loop, body=part) for part in parts])
     for buffer in splitter.places:
         made = Alloc(buffer, made)
     return made

@@ -63,9 +63,9 @@ PASSES = (
     "carry_stores",
     "pad_registers",
     "unroll_registers",
-    "unroll_steps",
     "transpose_tiles",
     "prefetch_rows",
+    "unroll_steps",
 )
 #: The forms of program that can be written down as LLVM IR.
 NEEDS = ("no blocks", "no reductions", "no tensorized nests", "no barriers", "strip mined")
