@@ -30,8 +30,13 @@ from weft.from_cuda.translate import translate
 from weft.from_cuda.types import parse_type
 from weft.from_cuda.unit import Unit, read_unit
 from weft.ir.errors import UnsupportedError
+from weft.ir.stmt import Kernel
+from weft.ir.visit import walk
 from weft.runtime.machine_model import local_machine
 from weft.target.cpu.lower import compile_kernel
+
+#: Operations of a kernel up to which it is compiled as a whole grid: about a second for each thousand of them.
+MOST_NODES = 6000
 
 
 class Compiled(NamedTuple):
@@ -76,11 +81,22 @@ def compile_grid(unit: Unit, kernel: str, key: str, flags: Sequence[str] = ()) -
     """Code for launches of ``kernel`` that ``key`` describes; products go into sums in one rounding, as by nvcc, unless
     ``flags`` forbid it."""
     made = translate(unit, unit.kernels[kernel], read_launch(key))
+    _check_size(made.kernel)
     name = "k" + hashlib.blake2b(f"{unit.source.name} {kernel} {key}".encode(), digest_size=8).hexdigest()
     contract = "-ffp-contract=off" not in flags
     shown_as = made.kernel.name if any(f.startswith("-g") for f in flags) else ""
     code = compile_kernel(replace(made.kernel, name=name), local_machine(), contract=contract, shown_as=shown_as)
     return Compiled(code.object, code.entry, "".join(f"{_line(s, made.launch)}\n" for s in made.slots))
+
+
+def _check_size(kernel: Kernel) -> None:
+    """Refuses what takes ten seconds and more to compile; a program's threads then run it one by one."""
+    count = sum(1 for _ in walk(kernel.body))
+    if count > MOST_NODES:
+        raise UnsupportedError(
+            f"kernel `{kernel.name}` is too large to be compiled as a whole grid while a program waits for it",
+            why=f"with all functions that it calls in it, it has {count} operations, more than {MOST_NODES}",
+        )
 
 
 def read_launch(key: str) -> Launch:

@@ -9,9 +9,12 @@ import pytest
 from test_programs import run
 
 import weft
+from weft.from_cuda import grid_code
 from weft.from_cuda.nvcc_options import read_options
 from weft.from_cuda.prints import printed_text
 from weft.from_cuda.program import build_program
+from weft.from_cuda.unit import read_unit
+from weft.ir.errors import UnsupportedError
 
 
 def test_textures_surfaces_and_printf_are_the_same_as_thread_by_thread(tmp_path: Path) -> None:
@@ -84,3 +87,10 @@ def test_tables_of_constants_are_read_by_all_threads() -> None:
     text = k.show()
     assert "table: float32[40]" in text
     assert "alloc table" not in text
+
+
+def test_kernels_too_large_to_wait_for_run_thread_by_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid_code, "MOST_NODES", 10)
+    unit = read_unit("__global__ void k(int *x) { x[threadIdx.x] = 2 * x[threadIdx.x] + 1; }", host_too=False)
+    with pytest.raises(UnsupportedError, match=r"too large .* whole grid(?s:.*)more than 10"):
+        grid_code.compile_grid(unit, "_Z1kPi", "any")
