@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from run_compiled import Fenced
 import weft
 from weft.ir.printer import print_kernel
 from weft.target.cuda.machine import gpu_for_arch
+from weft.tensor.program import TensorProgram
 
 BACKWARD = """def f(bfloat16(B,H,S,D) Q, bfloat16(B,H,T,D) K, bfloat16(B,H,T,E) V, bfloat16(B,H,S,E) G,
       float32(B,H,S) L, float32(B,H,S) R) -> (bfloat16(B,H,S,D) dQ, bfloat16(B,H,T,D) dK, bfloat16(B,H,T,E) dV) {
@@ -56,22 +58,27 @@ def arguments(sizes: list[tuple[int, ...]], element: str = "bfloat16") -> list[n
     return [(rng.normal(size=s) + (2.5 if len(s) == 3 else 0)).astype(t) for s, t in zip(sizes, types)]
 
 
-def run(text: str, sizes: list[tuple[int, ...]], element: str = "bfloat16") -> tuple[str, str]:
+def run_on_host(program: TensorProgram | str, given: list[Any]) -> tuple[str, str]:
     """The program and its CUDA text, after its results were compared with the evaluator's."""
-    case = make_case(text, arguments(sizes, element), "fast")
+    case = make_case(program, given, "fast")
     made = schedule_case(case, "fast", SMALL).schedule.kernel
     runner = HostRunner(made, SMALL, fast=True, aligned=16)
-    given = [Fenced(a) for a in (*case.inputs, *case.outputs)]
-    assert runner(*(a.array for a in given)) == 0
-    assert all(a.is_whole() for a in given)
-    for got, want in zip(given[len(case.inputs) :], case.expected, strict=True):
+    fenced = [Fenced(a) for a in (*case.inputs, *case.outputs)]
+    assert runner(*(a.array for a in fenced)) == 0
+    assert all(a.is_whole() for a in fenced)
+    for got, want in zip(fenced[len(case.inputs) :], case.expected, strict=True):
         wide = [np.asarray(x).astype(np.float64) for x in (got.array, want)]
         assert np.linalg.norm(wide[0] - wide[1]) < 6e-3 * np.linalg.norm(wide[1])
-    source = runner.program.source
+    return print_kernel(made), runner.program.source
+
+
+def run(text: str, sizes: list[tuple[int, ...]], element: str = "bfloat16") -> tuple[str, str]:
+    """The same of a backward pass: two launches, their scores in registers."""
+    made, source = run_on_host(text, arguments(sizes, element))
     assert source.count("__global__") == 2
     assert "_registers(float* c" in source
     assert "bulk_copy_" in source
-    return print_kernel(made), source
+    return made, source
 
 
 @needs_compiler

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scheduled_for_gpu import H200, SMALL, make_case, schedule_case
+from scheduled_for_gpu import H200, make_case, schedule_case
 
 sys.path.append(str(Path(__file__).parents[1] / "target"))  # how CUDA text is run on the host
 
-from cuda_on_host import HostRunner, needs_compiler
-from run_compiled import Fenced
-from test_auto_gpu_backward import PLAIN
+from cuda_on_host import needs_compiler
+from test_auto_gpu_backward import PLAIN, run_on_host
 
 import weft
-from weft.ir.printer import print_kernel
 from weft.lang.parse import parse_programs
 from weft.tensor.program import TensorProgram
 
@@ -30,20 +28,6 @@ def example(name: str) -> TensorProgram:
     return parse_programs(FILE.read_text(encoding="utf-8"))[name]
 
 
-def run(program: TensorProgram | str, arguments: list[Any]) -> tuple[str, str]:
-    """The program and its CUDA text, after its results were compared with the evaluator's."""
-    case = make_case(program, arguments, "fast")
-    made = schedule_case(case, "fast", SMALL).schedule.kernel
-    runner = HostRunner(made, SMALL, fast=True, aligned=16)
-    given = [Fenced(a) for a in (*case.inputs, *case.outputs)]
-    assert runner(*(a.array for a in given)) == 0
-    assert all(a.is_whole() for a in given)
-    for got, want in zip(given[len(case.inputs) :], case.expected, strict=True):
-        wide = [np.asarray(x).astype(np.float64) for x in (got.array, want)]
-        assert np.linalg.norm(wide[0] - wide[1]) < 6e-3 * np.linalg.norm(wide[1])
-    return print_kernel(made), runner.program.source
-
-
 def normal(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(weft.numpy_dtype("bfloat16"))
 
@@ -52,7 +36,7 @@ def normal(*shape: int) -> Any:
 def test_sequences_of_any_lengths() -> None:
     """A tile goes through the keys of its sequences alone, which the offsets tell when it runs."""
     offsets = np.array([0, 20, 21, 130, 140], np.int32)
-    text, source = run(example("sequences"), [normal(140, 1, 64) for _ in range(3)] + [offsets])
+    text, source = run_on_host(example("sequences"), [normal(140, 1, 64) for _ in range(3)] + [offsets])
     assert "First_least[" in text.partition("ahead")[0].splitlines()[-1]
     assert "End_greatest[" in text.partition("ahead")[0].splitlines()[-1]
     assert "bulk_copy_" in source
@@ -60,7 +44,7 @@ def test_sequences_of_any_lengths() -> None:
 
 @needs_compiler
 def test_queries_keys_and_values_in_one_array() -> None:
-    text, source = run(example("one_array"), [normal(1, 200, 3, 2, 64)])
+    text, source = run_on_host(example("one_array"), [normal(1, 200, 3, 2, 64)])
     assert source.count("__global__") == 1
     assert source.count("&A_map") > 3
     assert "in 0:s_o + 1 ahead" in text
