@@ -7,7 +7,10 @@ is kept in between for so many at a time must fit a cache.
 
 from __future__ import annotations
 
+from math import prod
+
 from weft.auto.align import Chain, ChainTile
+from weft.auto.chain import pays_threads
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.contraction_tiles import usual_plan
 from weft.auto.draft import Draft
@@ -56,11 +59,19 @@ def _tile_of_lanes(draft: Draft, chain: Chain, name: str) -> ChainTile | None:
     if extent <= lanes:
         return ChainTile(name, extent, "they lie side by side in memory") if extent > 1 else None
     vectors = MOST_VECTORS
-    while vectors > 1 and (vectors * lanes * chain.kept_bytes > draft.cache("L2") // 2 or vectors * lanes > extent):
+    most = min(extent, _share_of_a_thread(draft, chain, name), draft.cache("L2") // 2 // max(1, chain.kept_bytes))
+    while vectors > 1 and vectors * lanes > most:
         vectors //= 2
     # Tiles that come out even need no tests at their edges.
     vectors = next((n for n in range(vectors, vectors // 2, -1) if extent % (n * lanes) == 0), vectors)
     return ChainTile(name, vectors * lanes, f"they lie side by side in memory: {vectors} vectors of {lanes}")
+
+
+def _share_of_a_thread(draft: Draft, chain: Chain, name: str) -> int:
+    """As many values of ``name`` at a time as leave every thread a tile."""
+    rounds = prod(chain.extent(other) for other in chain.shared if other != name)
+    tiles = -(-draft.threads // rounds) if pays_threads(draft, chain) else 1
+    return -(-chain.extent(name) // tiles)
 
 
 def reused_operand(draft: Draft, chain: Chain, name: str) -> tuple[str, int] | None:

@@ -91,7 +91,7 @@ def test_packed_weights_are_one_copy_for_all_sizes() -> None:
         compiled = compile_graph(graph, sizes=sizes)
         check(graph, compiled)
         memory.append(compiled.executable.kernels[0].fixed[0])
-    assert memory[1] == memory[2] != memory[0]
+    assert memory[1] == memory[2] != weight.ctypes.data  # the first size may have an order of its own
 
 
 def test_numbers_follow_from_few_sizes() -> None:

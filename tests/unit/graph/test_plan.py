@@ -110,17 +110,17 @@ def test_a_plan_that_cannot_be_read_is_made_again(translations: list[str], monke
 
 
 def test_folded_weights_are_not_all_there_at_once(translations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is made when its kernel packs it, and goes then."""
+    """Each is made when its kernel packs it, and goes then; channels fill the vectors of any machine, so all pack."""
     layers = [
-        m for _ in range(5) for m in (torch.nn.Conv2d(8, 8, 3, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+        m for _ in range(5) for m in (torch.nn.Conv2d(16, 16, 3, bias=False), torch.nn.BatchNorm2d(16), torch.nn.ReLU())
     ]
-    model, x = torch.nn.Sequential(*layers).eval(), torch.rand(1, 8, 14, 14)
+    model, x = torch.nn.Sequential(*layers).eval(), torch.rand(1, 16, 14, 14)
     check(model, x)
     real, made, alive = plan.ConstantMaker._computed, list[Any](), list[int]()
 
     def watched(*args: Any) -> Any:
         found = real(*args)
-        made.extend(weakref.ref(t) for t in found if t.numel() == 8 * 8 * 9)
+        made.extend(weakref.ref(t) for t in found if t.numel() == 16 * 16 * 9)
         alive.append(sum(t() is not None for t in made))
         return found
 
