@@ -19,7 +19,7 @@ from bench.gpu.convolutions import convolutions
 from bench.gpu.products import products
 from bench.gpu.workloads import Workload
 from weft.auto.gpu.scheduler import auto_schedule_gpu
-from weft.operators.pause_collector import collector_paused
+from weft.runtime.pause_collector import collector_paused
 from weft.target.cuda.lower import emit_kernel
 from weft.target.cuda.machine import gpu_for_arch
 

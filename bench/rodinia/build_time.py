@@ -26,6 +26,7 @@ from weft.from_cuda.kept_launches import known_launches
 from weft.from_cuda.nvcc_options import BuildOptions
 from weft.from_cuda.program import build_program
 from weft.ir.errors import Error
+from weft.runtime.pause_collector import collector_paused
 
 
 def rodinia(shop: Workshop, program: Program) -> BuildOptions:
@@ -58,7 +59,7 @@ def times(options: BuildOptions) -> Iterator[tuple[str, str, float, float]]:
             for key in keys:
                 start = time.process_time()
                 try:
-                    with deep_recursion():
+                    with collector_paused(), deep_recursion():
                         compile_grid(read, kernel, key, flags)
                 except (Error, KeyError):  # runs thread by thread
                     continue

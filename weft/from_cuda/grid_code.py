@@ -35,8 +35,8 @@ from weft.ir.visit import walk
 from weft.runtime.machine_model import local_machine
 from weft.target.cpu.lower import compile_kernel
 
-#: Operations of a kernel up to which it is compiled as a whole grid: about a second for each thousand of them.
-MOST_NODES = 6000
+#: Operations of a kernel up to which it is compiled as a whole grid: about a second for each three thousand of them.
+MOST_NODES = 30_000
 
 
 class Compiled(NamedTuple):

@@ -101,8 +101,9 @@ class KeptCode:
     def _make(self, kernel: str, launch: str | None) -> Artifact:
         from weft.from_cuda.deep import deep_recursion
         from weft.from_cuda.grid_code import compile_grid, pointer_places
+        from weft.runtime.pause_collector import collector_paused
 
-        with deep_recursion():
+        with collector_paused(), deep_recursion():
             unit = self._read(kernel)
             facts = {"kind": "cuda grid", "pointers": pointer_places(unit, kernel)}
             if launch is None:

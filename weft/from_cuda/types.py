@@ -309,6 +309,15 @@ _SAME_TYPE = (
 def type_in_scope(n: Node, unit: Unit) -> CType:
     """The type of ``n``, a declaration or an expression. An expression's type is written as its declaration has it,
     wherever that stands: where a name has several meanings, the declaration is asked."""
+    if n not in unit.types:
+        type = _type_in_scope(n, unit)
+        if _is_unknown(type):  # it may be found once more of the header was read
+            return type
+        unit.types[n] = type
+    return unit.types[n]
+
+
+def _type_in_scope(n: Node, unit: Unit) -> CType:
     if unit.spoiled and _is_spoiled(n, unit):
         return Opaque(f"{n.raw.get('type', {}).get('qualType', '')}, of which clang could not read a part")
     if n.kind in _VARIABLES:

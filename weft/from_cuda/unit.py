@@ -137,11 +137,14 @@ class Unit:
     bodies: dict[str, Node] = field(default_factory=dict)
     #: The types of records by the ids of their declarations, as far as they were asked for.
     record_types: dict[str, CType] = field(default_factory=dict)
+    #: The types of expressions and declarations, as far as they were asked for and are known.
+    types: dict[Node, CType] = field(default_factory=dict)
     #: What the header was searched for: nothing more of it is there.
     sought: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._names = Names(self.nodes)
+        self._others: dict[str, Source] = {}
         for n in self.top:
             self._index(n, "")
 
@@ -228,10 +231,15 @@ class Unit:
 
     def span(self, n: Node) -> Span:
         """Where ``n`` is, to be shown."""
-        same = n.file == self.source.name or not n.file
-        source = self.source if same else Source(n.file, _text_of(n.file))
         column = max(n.column, 1)
-        return Span(source, n.line, column, column + 1)
+        return Span(self._source_of(n.file), n.line, column, column + 1)
+
+    def _source_of(self, file: str) -> Source:
+        if not file or file == self.source.name:
+            return self.source
+        if file not in self._others:
+            self._others[file] = Source(file, _text_of(file))
+        return self._others[file]
 
     def check(self, *, host_too: bool) -> None:
         """Raises what clang complained of; without ``host_too`` only that headers are missing which device code needs:
@@ -253,7 +261,7 @@ class Unit:
         if launches:
             raise nested_launches(launches)
         first = wrong[0]
-        source = self.source if first.file == self.source.name else Source(first.file, _text_of(first.file))
+        source = self._source_of(first.file)
         notes = [("also", f"{os.path.basename(c.file)}:{c.line}: {c.text}") for c in wrong[1:10]]
         notes += [("why", f"the header `{name}` was not found: name its folder by include=[...], or -I")
                   for name in self.missing]  # fmt: skip

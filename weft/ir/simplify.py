@@ -23,7 +23,7 @@ from weft.ir.expr import Const, Expr, Unary, Var
 from weft.ir.interval import Interval
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify_expr import ExprSimplifier
-from weft.ir.visit import Node, fact, rebuild, substitute
+from weft.ir.visit import Node, fact, rebuild, substitute, united
 
 N = TypeVar("N", bound=Node)
 _NOTHING = st.Seq(())
@@ -204,7 +204,7 @@ def is_empty(s: st.Stmt) -> bool:
 def assigned_names(s: st.Stmt) -> frozenset[str]:
     """Variables that some statement in ``s`` gives a new value: what is said of them does not hold for long."""
     var = s.var if isinstance(s, st.Assign) else s.result if isinstance(s, st.Atomic) else None
-    return frozenset(() if var is None else (var.name,)).union(*map(assigned_names, inner_statements(s)))
+    return united(() if var is None else (var.name,), [assigned_names(n) for n in inner_statements(s)])
 
 
 def _can_unwrap(kind: str, body: st.Stmt) -> bool:

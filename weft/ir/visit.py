@@ -111,6 +111,11 @@ def substitute(node: N, values: Mapping[Var, Expr]) -> N:
     if not values:
         return node
     buffers: dict[Buffer, Buffer] = {}
+    asks = isinstance(node, (Stmt, Kernel))
+    sought = frozenset(v.name for v in values) if asks else frozenset[str]()
+
+    def is_untouched(s: Stmt) -> bool:
+        return sought.isdisjoint(names_in(s)) and sought.isdisjoint(_names_in_sizes(s))
 
     def visit(n: Any) -> Any:
         if isinstance(n, Var):
@@ -121,6 +126,8 @@ def substitute(node: N, values: Mapping[Var, Expr]) -> N:
             if n not in buffers:
                 buffers[n] = rebuild_buffer(n, visit)
             return buffers[n]
+        if asks and isinstance(n, Stmt) and is_untouched(n):
+            return n
         return rebuild(n, visit)
 
     return cast(N, visit(node))
@@ -254,12 +261,12 @@ def mentions(s: Stmt) -> Mentions:
     loaded = own.loaded | stored if isinstance(s, Atomic) else own.loaded
     addressed, hinted = own.addressed, own.addressed if isinstance(s, Evaluate) and s.call.name in HINTS else set[str]()
     return Mentions(
-        _united(own.bound, [m.bound for m in inner]),
-        _united({s.buffer.name} if isinstance(s, Alloc) else (), [m.allocated for m in inner]),
-        _united(loaded, [m.loaded for m in inner]),
-        _united(stored, [m.stored for m in inner]),
-        _united(() if hinted else addressed, [m.addressed for m in inner]),
-        _united(hinted, [m.hinted for m in inner]),
+        united(own.bound, [m.bound for m in inner]),
+        united({s.buffer.name} if isinstance(s, Alloc) else (), [m.allocated for m in inner]),
+        united(loaded, [m.loaded for m in inner]),
+        united(stored, [m.stored for m in inner]),
+        united(() if hinted else addressed, [m.addressed for m in inner]),
+        united(hinted, [m.hinted for m in inner]),
     )
 
 
@@ -277,6 +284,8 @@ class _Names(NamedTuple):
     bound: set[str]
     loaded: set[str]
     addressed: set[str]
+    #: Those in the sizes of buffers, which are not among all.
+    sizes: set[str]
 
     def add(self, node: Node) -> None:
         for n in walk(node):
@@ -285,8 +294,10 @@ class _Names(NamedTuple):
                 self.all.add(n.name)  # type: ignore[union-attr]
             elif kind is Load:
                 self.loaded.add(n.buffer.name)  # type: ignore[union-attr]
+                self.sizes.update(_size_names(n.buffer))  # type: ignore[union-attr]
             elif kind is AddressOf:
                 self.addressed.add(n.buffer.name)  # type: ignore[union-attr]
+                self.sizes.update(_size_names(n.buffer))  # type: ignore[union-attr]
             elif kind is Reduce:
                 self.bound.update(bound_names(n))
 
@@ -294,7 +305,7 @@ class _Names(NamedTuple):
 @fact
 def _own_names(s: Stmt) -> _Names:
     """Names in ``s`` itself, the statements inside it aside; of what a block declares, too."""
-    names = _Names(set(), set(bound_names(s)), set(), set())
+    names = _Names(set(), set(bound_names(s)), set(), set(), set())
     for n in children(s):
         if isinstance(n, Var):
             names.all.add(n.name)
@@ -302,12 +313,28 @@ def _own_names(s: Stmt) -> _Names:
             names.add(n)
     if isinstance(s, (Store, Atomic)):
         names.all.add(s.buffer.name)
+        names.sizes.update(_size_names(s.buffer))
     elif isinstance(s, Block):
         names.all.update([r.buffer.name for r in (*s.reads, *s.writes)])
+        names.sizes.update([name for r in (*s.reads, *s.writes) for name in _size_names(r.buffer)])
     elif isinstance(s, Alloc):
-        names.all.update(v for e in (*s.buffer.shape, *(s.buffer.strides or ())) for v in free_vars(e))
+        names.all.update(_size_names(s.buffer))
     names.all.update(names.bound, names.loaded, names.addressed)
     return names
+
+
+def _size_names(buffer: Buffer) -> Collection[str]:
+    """Variables in the sizes and strides of ``buffer``."""
+    sizes = buffer.shape if buffer.strides is None else (*buffer.shape, *buffer.strides)
+    return [name for e in sizes if type(e) is not Const for name in free_vars(e)]
+
+
+@fact
+def _names_in_sizes(s: Stmt) -> frozenset[str]:
+    """Variables in the sizes of buffers that ``s`` accesses."""
+    if _binds_alone(s):
+        return _names_in_sizes(s.body)
+    return united(_own_names(s).sizes, [_names_in_sizes(n) for n in children(s) if isinstance(n, Stmt)])
 
 
 def used_names(node: Node) -> set[str]:
@@ -316,7 +343,7 @@ def used_names(node: Node) -> set[str]:
         return {*bound_names(node), *names_in(node.body)}
     if isinstance(node, Stmt):
         return set(names_in(node))
-    names = _Names(set(), set(), set(), set())
+    names = _Names(set(), set(), set(), set(), set())
     names.add(node)
     return names.all.union(names.bound, names.loaded, names.addressed)
 
@@ -327,7 +354,7 @@ def names_in(s: Stmt) -> frozenset[str]:
     if _binds_alone(s):
         (name,), below = bound_names(s), names_in(s.body)
         return below if name in below else below | {name}
-    return _united(_own_names(s).all, [names_in(n) for n in children(s) if isinstance(n, Stmt)])
+    return united(_own_names(s).all, [names_in(n) for n in children(s) if isinstance(n, Stmt)])
 
 
 @fact
@@ -336,7 +363,7 @@ def free_names(s: Stmt) -> frozenset[str]:
     return names_in(s) - mentions(s).bound
 
 
-def _united(own: Collection[str], inner: list[frozenset[str]]) -> frozenset[str]:
+def united(own: Collection[str], inner: list[frozenset[str]]) -> frozenset[str]:
     """All of them; where one set has all it is that very set, so that nests do not copy it over and over."""
     if len(inner) < 2:
         return frozenset(own) if not inner else inner[0] if inner[0].issuperset(own) else inner[0].union(own)

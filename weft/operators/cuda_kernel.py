@@ -33,7 +33,6 @@ from weft.ir.errors import ArgumentError, Error, UnsupportedError
 from weft.ir.numerics import CHOICES, NUMERICS, is_fast
 from weft.ir.printer import print_kernel
 from weft.operators.interface import Interface
-from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import Numerics
 from weft.operators.signature import Signature
 from weft.operators.specialization import Specialization, code_key, compile_record, find_code, load_record
@@ -41,6 +40,7 @@ from weft.operators.stages import show_kernel
 from weft.runtime.argument import ArgumentInfo, dense_strides
 from weft.runtime.arrays import describe, describe_output, is_on_gpu, scalar_value
 from weft.runtime.executor import HOST
+from weft.runtime.pause_collector import collector_paused
 from weft.runtime.store import Artifact
 from weft.version import cache_key
 

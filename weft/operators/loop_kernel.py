@@ -20,7 +20,6 @@ from weft.ir.visit import free_vars
 from weft.operators.callee import Callee
 from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface, Parameter
-from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import Numerics, check_target
 from weft.operators.signature import (
     Arguments,
@@ -35,6 +34,7 @@ from weft.operators.stages import STAGES, show_kernel
 from weft.runtime.argument import ArgumentInfo, dense_strides
 from weft.runtime.arrays import describe, describe_output, overlaps, scalar_value
 from weft.runtime.executor import Executor
+from weft.runtime.pause_collector import collector_paused
 from weft.runtime.store import Artifact
 from weft.target.cuda.program import evaluate_size, is_host_size
 

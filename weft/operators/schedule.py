@@ -10,11 +10,11 @@ from weft.ir.errors import ArgumentError
 from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface
 from weft.operators.operator import Operator
-from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import Numerics, apply_scheduling
 from weft.operators.signature import Layout, Signature, layout_of
 from weft.operators.stages import Build
 from weft.runtime.arrays import describe, device_of, is_on_gpu, scalar_value
+from weft.runtime.pause_collector import collector_paused
 from weft.schedules.finished import remember_finished
 from weft.schedules.schedule import Schedule
 from weft.target import every_intrinsic as _every_intrinsic  # noqa: F401  which steps may name

@@ -11,11 +11,11 @@ from weft.ir.errors import TargetError
 from weft.operators.definition import Definition
 from weft.operators.dynamic import dynamic_sizes, general_key
 from weft.operators.interface import Interface, place_of
-from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Signature
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.executor import ALIGNMENT, About, Executor, slot_value
+from weft.runtime.pause_collector import collector_paused
 from weft.runtime.store import Artifact, default_store
 from weft.target import target_of
 from weft.version import cache_key

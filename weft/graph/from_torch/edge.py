@@ -15,7 +15,7 @@ from typing import Any
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import UnsupportedError
 from weft.ir.numerics import Numerics
-from weft.operators.pause_collector import collector_paused
+from weft.runtime.pause_collector import collector_paused
 
 #: Operators that have formulas of their own, and so are not taken apart.
 WHOLE = (

@@ -14,7 +14,6 @@ from weft.graph.run.processor import Processor
 from weft.ir.errors import TargetError
 from weft.ir.expr import Expr
 from weft.ir.stmt import Kernel as LoopKernel
-from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import Scheduling
 from weft.operators.signature import Signature
 from weft.operators.specialization import (
@@ -30,6 +29,7 @@ from weft.operators.stages import Build, build
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe
 from weft.runtime.executor import Executor
+from weft.runtime.pause_collector import collector_paused
 from weft.runtime.store import Artifact, default_store
 from weft.runtime.threads import get_num_threads, set_num_threads
 from weft.target.description import MachineDescription

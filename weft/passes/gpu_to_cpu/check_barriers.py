@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from weft.ir.stmt import Kernel
-from weft.passes.gpu_to_cpu.split_threads import split_threads
+from weft.passes.analysis.thread_teams import check_shared
+from weft.passes.gpu_to_cpu.split_threads import split_once
+from weft.passes.plain.inline_indices import inline_indices
 
 
 def check_barriers(kernel: Kernel) -> Kernel:
@@ -11,5 +13,6 @@ def check_barriers(kernel: Kernel) -> Kernel:
 
     Asked first: once barriers that order nothing are gone, nobody would see that some threads never reached one.
     """
-    split_threads(kernel)
+    check_shared(kernel.body)
+    split_once(inline_indices(kernel))
     return kernel

@@ -9,6 +9,7 @@ same to the last bit. What nothing needs any more goes: rounds, exchanges, copie
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +22,7 @@ from weft.ir.expr import AddressOf, Binary, Expr, Load, Var, idx
 from weft.ir.nesting import sequence, statements
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Let, Seq, Stmt, Store, While
-from weft.ir.visit import N, fresh_name, map_statements, mentions, rewrite, used_names, walk
+from weft.ir.visit import N, fact, fresh_name, map_statements, mentions, rewrite, used_names, walk
 from weft.passes.analysis.follow_values import CannotFollow, Follower
 from weft.passes.analysis.followed import Ints, Note, Piece
 from weft.passes.gpu_to_cpu.combine_lanes import LaneWriter
@@ -76,11 +77,13 @@ class _Folder:
 
     def is_read(self, name: str, body: Stmt, follower: Follower) -> bool:
         """Whether what ``body`` leaves in an array that was made outside may be read after it."""
-        return name in follower.exposed or _reads(self.kernel.body, name) > _reads(body, name)
+        return name in follower.exposed or _reads(self.kernel.body)[name] > _reads(body)[name]
 
 
-def _reads(s: Stmt, name: str) -> int:
-    return sum(isinstance(n, (Load, Atomic, AddressOf)) and n.buffer.name == name for n in walk(s))
+@fact
+def _reads(s: Stmt) -> Counter[str]:
+    """How often each buffer is read in ``s``."""
+    return Counter(n.buffer.name for n in walk(s) if isinstance(n, (Load, Atomic, AddressOf)))
 
 
 @dataclass(frozen=True, slots=True)

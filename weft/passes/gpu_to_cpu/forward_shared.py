@@ -20,9 +20,19 @@ from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Load, Re
 from weft.ir.nesting import has_loop, inner_statements, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Let, Seq, Stmt, Store, While
-from weft.ir.visit import Node, count_nodes, free_vars, loads, map_statements, mentions, rewrite, substitute, walk
+from weft.ir.visit import (
+    Node,
+    count_nodes,
+    free_vars,
+    loads,
+    map_statements,
+    mentions,
+    names_in,
+    rewrite,
+    substitute,
+    walk,
+)
 from weft.passes.analysis.conditions import all_of, conjuncts
-from weft.passes.plain.shorten_lets import names_in
 
 #: Nodes of a value that may be computed again at every use.
 LONGEST = 40

@@ -15,10 +15,9 @@ from weft.ir.expr import Binary, Call, Const, Expr, Var
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Let, Seq, Stmt
-from weft.ir.visit import bound_names, free_vars, loads, walk
+from weft.ir.visit import bound_names, free_vars, loads, names_in, walk
 from weft.passes.analysis.minimum_cut import NEVER, minimum_cut
 from weft.passes.gpu_to_cpu.plan_phases import EMPTY, Phase, Plan, Vote, steps
-from weft.passes.plain.shorten_lets import names_in
 
 #: A function that costs more operations than this is not computed again.
 CHEAP = 4

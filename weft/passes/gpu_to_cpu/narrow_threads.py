@@ -15,10 +15,9 @@ from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
 from weft.ir.nesting import around, grouped, perfect_nest, sequence, strip
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import free_vars, loads, map_statements, mentions, substitute
+from weft.ir.visit import free_vars, loads, map_statements, mentions, names_in, substitute
 from weft.passes.analysis.conditions import conjuncts, guarded, is_pure, peel_guards, slack
 from weft.passes.plain.inline_indices import inline_indices
-from weft.passes.plain.shorten_lets import names_in
 
 
 def narrow_threads(kernel: Kernel) -> Kernel:

@@ -14,8 +14,7 @@ from weft.ir.expr import Binary, Const, Load, Var, idx
 from weft.ir.nesting import has_loop, sequence
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Let, Seq, Stmt, Store
-from weft.ir.visit import free_vars, fresh_name, loads, map_statements, rewrite
-from weft.passes.plain.shorten_lets import names_in
+from weft.ir.visit import free_vars, fresh_name, loads, map_statements, names_in, rewrite
 
 
 def split_phases(s: Stmt, taken: set[str]) -> Stmt:

@@ -48,10 +48,12 @@ from weft.passes.plain.shorten_lets import shorten_lets
 def split_threads(kernel: Kernel) -> Kernel:
     """``kernel`` without barriers, and without early returns of threads."""
     check_shared(kernel.body)
-    if not has_loop(kernel.body, "thread"):
-        return kernel
-    kernel = inline_indices(kernel)
-    return inline_indices(replace(kernel, body=_visit(kernel.body, used_names(kernel))))
+    return inline_indices(split_once(inline_indices(kernel))) if has_loop(kernel.body, "thread") else kernel
+
+
+def split_once(kernel: Kernel) -> Kernel:
+    """``kernel``, whose positions are written out, without barriers."""
+    return replace(kernel, body=_visit(kernel.body, used_names(kernel)))
 
 
 def _visit(s: Stmt, taken: set[str]) -> Stmt:

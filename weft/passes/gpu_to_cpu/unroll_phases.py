@@ -13,9 +13,8 @@ from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.nesting import has_loop, sequence
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, Break, For, If, Kernel, Let, Seq, Stmt, While
-from weft.ir.visit import count_nodes, map_statements, substitute
+from weft.ir.visit import count_nodes, map_statements, names_in, substitute
 from weft.passes.analysis.thread_teams import jumps_out
-from weft.passes.plain.shorten_lets import names_in
 
 #: Nodes that a loop may have when it is written out, and how often it may run.
 LONGEST, MOST_TRIPS = 4000, 64

@@ -8,18 +8,30 @@ again, and does not live from one barrier to the next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from weft.ir.expr import Var
-from weft.ir.nesting import inner_statements, sequence
+from weft.ir.nesting import inner_statements, sequence, statements
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Let, Seq, Stmt, While
-from weft.ir.visit import Node, fact, free_vars, fresh_name, rebuild, rewrite, substitute, used_names
+from weft.ir.visit import (
+    Node,
+    fact,
+    free_vars,
+    fresh_name,
+    map_statements,
+    names_in,
+    rebuild,
+    rewrite,
+    substitute,
+    used_names,
+)
 from weft.passes.analysis.conditions import is_pure
 from weft.passes.analysis.thread_teams import jumps_out
 from weft.passes.analysis.uniform_values import is_vote
-from weft.passes.plain.close_inductions import count_assignments
-from weft.passes.plain.shorten_lets import names_in
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -30,7 +42,12 @@ MOST = 16
 
 def split_live_ranges(s: Stmt) -> Stmt:
     """``s`` with a variable for each live range, and without assignments that nobody reads."""
-    return _Splitter(used_names(s)).visit(s, NONE, NONE) if assigned_names(s) else s
+    if not assigned_names(s):
+        return s
+    vars_set = (n.var if isinstance(n, Assign) else n.result for n in statements(s) if isinstance(n, (Assign, Atomic)))
+    counts = Counter(var.name for var in vars_set if var is not None)
+    renamer = _Renamer(used_names(s), {name for name, n in counts.items() if n <= MOST})
+    return _visit(renamer.visit(s, _Where()), NONE, NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,68 +88,112 @@ def _use(s: Stmt) -> _Use:
 
 
 @dataclass(frozen=True, slots=True)
-class _Splitter:
+class _Where:
+    """What holds at a place: the variables that are read after it, or where a loop is left or begun anew from it; the
+    variables around it that may get new names, and the ones they have."""
+
+    after: Names = NONE
+    jumps: Names = NONE
+    open: Names = NONE
+    held: Mapping[Var, Var] = field(default_factory=dict)
+
+    def in_loop(self, loop: For | While) -> _Where:
+        again = self.after | _use(loop).read | _use(loop.body).read
+        return replace(self, after=again, jumps=again)
+
+    def in_let(self, var: Var, *, is_open: bool) -> _Where:
+        held = {old: new for old, new in self.held.items() if old != var} if var in self.held else self.held
+        return replace(self, open=self.open | {var.name} if is_open else self.open - {var.name}, held=held)
+
+
+class _Following(NamedTuple):
+    """What is read after a part of a sequence, and what may be read after the sequence."""
+
+    later: Names
+    seen: Names
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamer:
+    """Gives values that nobody reads after the sequence they are assigned in names of their own.
+
+    All variables in one walk: programs declare hundreds at their beginning, and set them deep inside.
+    """
+
     taken: set[str]
+    small: set[str]
 
-    def visit(self, s: Stmt, after: Names, jumps: Names) -> Stmt:
-        """``s``, after which the variables ``after`` are read, or ``jumps`` where it breaks or continues a loop."""
+    def visit(self, s: Stmt, where: _Where) -> Stmt:
         if not assigned_names(s):
-            return s
+            return substitute(s, where.held)
         match s:
-            case Assign():
-                return s if s.var.name in after or s.var.name in jumps else Seq(())
             case Let():
-                if _is_small(s):
-                    s = replace(s, body=self.renamed(s.body, s.var, after, jumps))
-                body = _without_same(self.visit(s.body, after, jumps), s)
-                unread = s.var.name not in names_in(body) and not is_vote(s.value)
-                return body if unread else replace(s, body=body)
+                inside = where.in_let(s.var, is_open=s.var.name in self.small)
+                return replace(s, value=substitute(s.value, where.held), body=self.visit(s.body, inside))
             case Seq():
-                parts = self.parts(s.body, after, jumps)
-                return sequence(parts)
+                return self.parts(s.body, 0, _following(s.body, where), where)
             case For() | While():
-                again = after | _use(s).read | _use(s.body).read
-                return replace(s, body=self.visit(s.body, again, again))
-        return rebuild(s, lambda n: self.visit(n, after, jumps) if isinstance(n, Stmt) else n)
+                return self.inside(s, where, where.in_loop(s))
+        return self.inside(s, where, where)
 
-    def parts(self, parts: tuple[Stmt, ...], after: Names, jumps: Names) -> list[Stmt]:
+    def inside(self, s: Stmt, where: _Where, below: _Where) -> Stmt:
+        return rebuild(s, lambda n: self.visit(n, below) if isinstance(n, Stmt) else substitute(n, where.held))
+
+    def parts(self, parts: tuple[Stmt, ...], start: int, following: list[_Following], where: _Where) -> Stmt:
         made: list[Stmt] = []
-        for part in reversed(parts):
-            made.append(self.visit(part, after, jumps))
-            use = _use(part)
-            after = use.read | (after - use.set) | (jumps if jumps_out(part) else NONE)
-        return made[::-1]
-
-    def renamed(self, s: Stmt, var: Var, after: Names, jumps: Names) -> Stmt:
-        """``s`` with new names for values of ``var`` that nobody reads after the sequence they are assigned in."""
-        if var.name not in assigned_names(s):
-            return s
-        match s:
-            case Seq():
-                return self.renamed_parts(s.body, var, after, jumps)
-            case For() | While():
-                again = after | _use(s).read | _use(s.body).read
-                return replace(s, body=self.renamed(s.body, var, again, again))
-        return rebuild(s, lambda n: self.renamed(n, var, after, jumps) if isinstance(n, Stmt) else n)
-
-    def renamed_parts(self, parts: tuple[Stmt, ...], var: Var, after: Names, jumps: Names) -> Stmt:
-        made: list[Stmt] = []
-        for n, part in enumerate(parts):
-            if var.name not in assigned_names(part):
-                made.append(part)
-                continue
-            rest = Seq(parts[n + 1 :])
-            seen = after | jumps if jumps_out(rest) else after
-            use = _use(rest)
-            later = use.read | (after - use.set) | (jumps if jumps_out(rest) else NONE)
-            if isinstance(part, Assign) and part.var == var and var.name not in later:
-                continue  # nobody reads it
-            if isinstance(part, Assign) and part.var == var and var.name not in seen:
-                new = replace(var, name=fresh_name(var.name, self.taken))
-                others = self.renamed(substitute(rest, {var: new}), new, after, jumps)
-                return sequence((*made, Let(new, part.value, others, span=part.span)))
-            made.append(self.renamed(part, var, later, jumps))
+        for n, part in enumerate(parts[start:], start):
+            later, seen = following[n]
+            if isinstance(part, Assign) and part.var.name in where.open:
+                name = part.var.name
+                if name not in later:
+                    continue  # nobody reads it
+                if name not in seen:
+                    new = replace(part.var, name=fresh_name(name, self.taken))
+                    held = {**where.held, part.var: new}
+                    others = self.parts(parts, n + 1, following, replace(where, held=held))
+                    return sequence((*made, Let(new, substitute(part.value, where.held), others, span=part.span)))
+            made.append(self.visit(part, replace(where, after=later)))
         return sequence(made)
+
+
+def _following(parts: tuple[Stmt, ...], where: _Where) -> list[_Following]:
+    """For each part of a sequence."""
+    found: list[_Following] = []
+    read, surely, leaves = NONE, NONE, False
+    for part in reversed(parts):
+        jumps = where.jumps if leaves else NONE
+        found.append(_Following(read | (where.after - surely) | jumps, where.after | jumps))
+        use = _use(part)
+        read, surely, leaves = use.read | (read - use.set), surely | use.set, leaves or jumps_out(part)
+    return found[::-1]
+
+
+def _visit(s: Stmt, after: Names, jumps: Names) -> Stmt:
+    """``s``, after which the variables ``after`` are read, or ``jumps`` where it breaks or continues a loop."""
+    if not assigned_names(s):
+        return s
+    match s:
+        case Assign():
+            return s if s.var.name in after or s.var.name in jumps else Seq(())
+        case Let():
+            body = _without_same(_visit(s.body, after, jumps), s)
+            unread = s.var.name not in names_in(body) and not is_vote(s.value)
+            return body if unread else replace(s, body=body)
+        case Seq():
+            return sequence(_parts(s.body, after, jumps))
+        case For() | While():
+            again = after | _use(s).read | _use(s.body).read
+            return replace(s, body=_visit(s.body, again, again))
+    return map_statements(s, lambda n: _visit(n, after, jumps))
+
+
+def _parts(parts: tuple[Stmt, ...], after: Names, jumps: Names) -> list[Stmt]:
+    made: list[Stmt] = []
+    for part in reversed(parts):
+        made.append(_visit(part, after, jumps))
+        use = _use(part)
+        after = use.read | (after - use.set) | (jumps if jumps_out(part) else NONE)
+    return made[::-1]
 
 
 def _without_same(s: Stmt, let: Let) -> Stmt:
@@ -153,7 +214,3 @@ def _only_sets(s: Stmt, let: Let) -> bool:
     if isinstance(s, Assign):
         return s.value == let.value
     return not isinstance(s, Atomic) and all(_only_sets(inner, let) for inner in inner_statements(s))
-
-
-def _is_small(s: Let) -> bool:
-    return 0 < count_assignments(s.body, s.var) <= MOST

@@ -13,7 +13,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Load, Var
 from weft.ir.nesting import sequence
 from weft.ir.stmt import Alloc, Atomic, Let, Seq, Stmt, Store
-from weft.ir.visit import fact, free_vars, map_statements, used_names, walk
+from weft.ir.visit import map_statements, names_in, walk
 
 
 def shorten_lets(s: Stmt) -> Stmt:
@@ -30,13 +30,6 @@ def shorten_lets(s: Stmt) -> Stmt:
         return s
     inside = parts[0] if last == 0 else Seq(parts[: last + 1])
     return Seq((replace(s, body=inside), *parts[last + 1 :]), span=s.span) if last >= 0 else s.body
-
-
-@fact
-def names_in(s: Stmt) -> frozenset[str]:
-    """What ``s`` mentions, in the sizes of its buffers too."""
-    sizes = [e for n in walk(s) if isinstance(n, Alloc) for e in (*n.buffer.shape, *(n.buffer.strides or ()))]
-    return frozenset(used_names(s)).union(*(free_vars(e) for e in sizes))
 
 
 def mentioned_names(s: Stmt) -> dict[str, None]:
