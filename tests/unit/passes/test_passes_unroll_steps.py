@@ -31,8 +31,8 @@ def _sums(bounds: str, rows: int, scope: str = "register") -> str:
         ("3:40", 6, [4, 8, 5]),  # 37 steps: five are left over
         ("0:7", 6, [1, 7]),
         ("0:3", 6, [3]),
-        ("0:32", 24, [8, 4]),
-        ("0:32", 64, [32]),
+        ("0:32", 16, [8, 4]),
+        ("0:32", 24, [32]),  # no registers are left for what is loaded ahead
     ],
 )
 def test_steps_at_a_time(bounds: str, rows: int, loops: list[int]) -> None:
