@@ -24,6 +24,8 @@ CHUNKS = 4
 LINE = 64
 #: Vectors' worth of iterations from which on a loop is long enough by itself: what is left over hardly counts.
 LONG = 16
+#: What goes by, in sizes of the last cache, from which on results go past it; below, the part that stays is worth more.
+STREAMED = 1.5
 
 
 def schedule_pointwise(draft: Draft, name: str) -> None:
@@ -122,10 +124,10 @@ def stream_large_result(draft: Draft, stage: Stage) -> None:
     stages = draft.stages
     if not stages.is_output(stage) or stages.consumers(stage) or stage.op != "=":
         return
-    size = buffer_bytes(stage.write.buffer)
-    if size >= draft.cache("L3") // 4 and _writes_whole_lines(draft, stage):
+    size = sum(buffer_bytes(b) for b in {access.buffer for access in stage.accesses})
+    if size > STREAMED * draft.cache("L3") and _writes_whole_lines(draft, stage):
         draft.s.stream(stage.write.buffer.name)
-        why = f"{size >> 20} MiB written once, of a last cache of {draft.cache('L3') >> 20} MiB"
+        why = f"{size >> 20} MiB go by, of a last cache of {draft.cache('L3') >> 20} MiB"
         draft.decide("storage", stage.name, "stored past the caches", why)
 
 
