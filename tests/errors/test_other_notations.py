@@ -227,6 +227,16 @@ CASES: dict[str, tuple[str, str]] = {
             "  help:  write `condition ? a : b`; `where` gives ranges, after the value"
         ),
     ),
+    "select": (
+        "O(i) = select(A(i) > 0, 1, 0)",
+        (
+            "error: unknown tensor or function `select`\n"
+            "  f.weft:2        O(i) = select(A(i) > 0, 1, 0)\n"
+            "                         ^^^^^^\n"
+            "  why:   it is not a parameter, not written by an earlier statement and not a builtin\n"
+            "  help:  write `condition ? a : b`"
+        ),
+    ),
     "slice": (
         "O(i) = A(:)",
         (

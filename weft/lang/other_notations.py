@@ -22,6 +22,8 @@ FOREIGN_NAMES = {
     "range": "a range is written with `where`: `where i in 0:N`",
     "dot": "a product of matrices is a sum: `C(i,j) +=! A(i,k) * B(k,j)`",
     "matmul": "a product of matrices is a sum: `C(i,j) +=! A(i,k) * B(k,j)`",
+    **dict.fromkeys(("select", "if_then_else", "Select", "cond", "ifelse"), CHOICE),
+    **dict.fromkeys(("clip", "clamp"), "write `min(max(x, low), high)`"),
     "True": "write `true`",
     "False": "write `false`",
     "None": "leave it out: every element has a value",
