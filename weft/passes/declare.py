@@ -36,6 +36,8 @@ class Context:
     choose_lanes: Callable[[For, bool], int] = lambda loop, scheduled: 1
     #: What is missing to run a hardware intrinsic; nothing where it can be.
     missing_for: Callable[[Hardware], Sequence[str]] = lambda hardware: ("code for this target",)
+    #: Instructions that a core takes in the time of one update of sums in vectors.
+    slots: float = 2.0
     #: Cores (of a GPU its multiprocessors), and bytes of the cache that each has to itself.
     cores: int = 1
     cache_bytes: int = 1 << 20

@@ -60,3 +60,8 @@ def test_steps_at_a_time(bounds: str, rows: int, loops: list[int]) -> None:
 def test_what_is_no_sum_in_registers_stays(text: str) -> None:
     kernel = parse_kernel(text)
     assert unroll_steps(kernel) == kernel
+
+
+def test_a_core_that_counts_meanwhile_needs_no_more_code() -> None:
+    kernel = parse_kernel(_sums("0:32", 6))
+    assert unroll_steps(kernel, slots=6.0) == kernel

@@ -11,5 +11,5 @@ PASSES = (
     _pass("pad_registers", needs="strip mined", only_if="register storage, vector loops"),
     _pass("hoist_addends", needs="grid form", only_if="fast numerics, unroll loops"),
     _pass("unroll_registers", needs="no blocks", only_if="register storage"),
-    _pass("unroll_steps", needs="no blocks, strip mined", only_if="register storage"),
+    _pass("unroll_steps", needs="no blocks, strip mined", only_if="register storage", options="slots"),
 )

@@ -1,9 +1,10 @@
 """Steps of sums that are kept in registers written out several at a time.
 
 Counting and testing take instructions beside those of a step, about one of eight where a step updates twelve sums. A
-core that two threads use at once has no room for them, and one alone looks further ahead without. Steps that update
-many sums stay as they are: counting is nothing beside them, and they leave no registers for what LLVM loads of the
-next step meanwhile (27 sums in 32 registers: eight of them went through the stack, a third of the speed).
+core that two threads use at once has no room for them, and one alone looks further ahead without. Two kinds of steps
+stay as they are, since more code is all that would come of it: those of a core whose vectors take so long that counting
+is done meanwhile (AVX-512 by halves), and those that update many sums, which leave no registers for what LLVM loads of
+the next step (27 sums in 32 registers: eight of them went through the stack, a third of the speed).
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from weft.passes.analysis.loop_ranges import constant_extent
 
 #: Steps at a time, and updates of sums up to which they are written out.
 MOST_STEPS, MOST_UPDATES = 8, 96
-#: Updates of one step beside which counting is nothing.
-LARGE_STEP = 20
+#: Updates of one step beside which counting is nothing, and instructions for each of them that leave room for it.
+LARGE_STEP, ENOUGH_SLOTS = 20, 4.0
 
 
-def unroll_steps(kernel: Kernel) -> Kernel:
+def unroll_steps(kernel: Kernel, *, slots: float = 2.0) -> Kernel:
     """Every innermost serial loop of constant extent that does nothing but update registers, some steps at a time."""
+    if slots > ENOUGH_SLOTS:
+        return kernel
     return replace(kernel, body=_visit(kernel.body, used_names(kernel)))
 
 

@@ -96,6 +96,7 @@ def context_of(machine: Machine, *, fast: bool = False) -> Context:
         has_masks=machine.has_masks,
         choose_lanes=partial(choose_lanes, machine=machine),
         missing_for=partial(missing_for, machine=machine),
+        slots=machine.model.issue_width / machine.model.fma_units,
         cores=machine.cores,
         cache_bytes=machine.caches.get("L2", 1 << 20),
     )
