@@ -7,7 +7,10 @@ job costs nothing. Workers spin for a while after a job, then sleep on a futex. 
 finds itself on the caller's core steps aside: the system may wake it there, though others idle.
 A second caller, and a call from inside a job, find the pool busy and run their loop alone.
 
-Over OpenMP: a team of the requested size takes chunks from the same kind of counter.
+Over OpenMP: a team of the requested size takes chunks from the same kind of counter. OpenMP ends a loop with all of its
+threads, however late one is: where other programs use the cores, a loop of microseconds takes as long as the system
+lets a thread wait, tens of milliseconds. So it is noted when the last chunk was done; where the loop ended long after
+that, loops run on our own pool for a while, longer each time OpenMP's threads are late again.
 """
 
 from __future__ import annotations
@@ -29,21 +32,24 @@ def weft_parallel_for(fn, ctx, n):
 
 
 def take_chunks(job: Job):
+    """Whether there was any to take."""
     fn = job.fn
     ctx = job.ctx
     n = job.n
     parts = job.parts
+    took = 0
     while 1:
         begin = atomic_load(job + job_next)
         if begin >= n or atomic_load(job + job_status) != 0:
-            return
+            return took
         chunk = (n - begin) // parts
         end = begin + (chunk if chunk > 1 else 1)
         if atomic_replace(job + job_next, begin, end):
             status = fn(ctx, begin, end)
+            took = 1
             if status != 0:
                 atomic_replace(job + job_status, 0, status)
-                return
+                return took
 
 
 def fill_job(job: Job, fn, ctx, n, count):
@@ -74,10 +80,42 @@ def over_openmp(fn, ctx, n, count):
     size = team_size(count)
     if size <= 1:
         return fn(ctx, 0, n)
+    away = atomic_load(lateness + away_until)
+    if away != 0 and nanoseconds() < away:
+        return over_pool(fn, ctx, n, size)
     fill_job(job, fn, ctx, n, size)
+    atomic_store(job + job_done, nanoseconds())
     run = gomp_parallel[0]
-    run(take_chunks, job, size, 0)
+    run(take_timed, job, size, 0)
+    note_lateness(atomic_load(job + job_done))
     return atomic_load(job + job_status)
+
+
+def take_timed(job: Job):
+    if take_chunks(job) != 0:
+        atomic_store(job + job_done, nanoseconds())
+
+
+def note_lateness(done):
+    """Leaves OpenMP's threads alone for a while where some of them came long after all was ``done``."""
+    ended = nanoseconds()
+    if ended - done < late:
+        if atomic_load(lateness) != 0:
+            atomic_store(lateness, 0)
+            atomic_store(lateness + away_until, 0)
+        return
+    pause = atomic_load(lateness)
+    pause = 2 * pause if pause != 0 else shortest_pause
+    if pause > longest_pause:
+        pause = longest_pause
+    atomic_store(lateness, pause)
+    atomic_store(lateness + away_until, ended + pause)
+
+
+def nanoseconds():
+    time = room(2)
+    clock_gettime(1, time)
+    return time[0] * 1000000000 + time[1]
 
 
 def over_pool(fn, ctx, n, count):
@@ -178,18 +216,21 @@ _PROCESSORS = {"x86_64": (202, "llvm.x86.sse2.pause", ""), "aarch64": (98, "llvm
 #: Turns of a waiting thread before it sleeps, some 300 microseconds: being woken takes tens of them, and a wait for
 #: the last chunk of a loop is often longer than a few. A thread that waits for more than a pause between loops sleeps.
 SPINS = 20_000
-_JOB = words("fn", "ctx", "n", "parts", "next", "status")
+#: Nanoseconds after the last chunk from which on OpenMP's threads are late, and for how long they are left alone then.
+LATE, SHORTEST_PAUSE, LONGEST_PAUSE = 1_000_000, 500_000_000, 16_000_000_000
+_JOB = words("fn", "ctx", "n", "parts", "next", "status", "done")
 _FUNCTIONS = {
     "pthread_create": "i32 (ptr, ptr, ptr, ptr)", "pthread_detach": "i32 (i64)",
     "pthread_sigmask": "i32 (i32, ptr, ptr)", "syscall": "i64 (i64, ...)", "getpid": "i32 ()", "sched_getcpu": "i32 ()",
     "sched_getaffinity": "i32 (i32, i64, ptr)", "sched_setaffinity": "i32 (i32, i64, ptr)",
+    "clock_gettime": "i32 (i32, ptr)",
 }  # fmt: skip
 #: What the module needs of the C library.
 POOL_IMPORTS = tuple(_FUNCTIONS)
 #: How many words each takes; what is used together lies in one cache line.
 _MEMORY = {
     **dict.fromkeys(("threads", "runtime", "follow", "gomp_parallel", "omp_in_parallel", "omp_get_max_threads"), 1),
-    "pool_job": len(_JOB), "gate": 3, "ticket": 2, "busy": 1, "workers": 1, "caller_core": 1,
+    "pool_job": len(_JOB), "gate": 3, "ticket": 2, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2,
 }  # fmt: skip
 
 
@@ -199,7 +240,9 @@ def pool_module(processor: str) -> NativeModule:
     constants = {
         "futex": futex, "wait": 128, "wake": 129, "spins": SPINS, "opened": 1 << 30,
         "gate_limit": 8, "gate_waiting": 16, "ticket_sleepers": 8, "job_words": len(_JOB),
-        "job_next": _JOB["next"][0], "job_status": _JOB["status"][0], "mask_words": 128,  # enough for 8,192 cores
+        "job_next": _JOB["next"][0], "job_status": _JOB["status"][0], "job_done": _JOB["done"][0],
+        "late": LATE, "shortest_pause": SHORTEST_PAUSE, "longest_pause": LONGEST_PAUSE, "away_until": 8,
+        "mask_words": 128,  # enough for 8,192 cores
     }  # fmt: skip
     functions = {
         **_FUNCTIONS, "llvm.memset.p0.i64": "void (ptr, i8, i64, i1)", pause: f"void ({'i32' if hint else ''})",

@@ -1,7 +1,7 @@
 """The one ``parallel_for`` of all kernels, and how many threads it uses.
 
 Where an OpenMP runtime is already in the process (PyTorch brings one), loops run on its
-threads, so two libraries do not fight over the cores. Otherwise they run on a small pool of
+threads, so two libraries do not fight over the cores; while those are late, and otherwise, they run on a small pool of
 our own, see `pool`. Nothing is created before the first kernel with a parallel loop is loaded.
 
 The number of threads: `set_num_threads`, else ``WEFT_NUM_THREADS``, else ``OMP_NUM_THREADS``,

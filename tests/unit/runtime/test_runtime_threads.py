@@ -231,6 +231,47 @@ def test_moves_to_openmp_when_it_appears_and_follows_its_count():
     assert "omp" in second
 
 
+def test_leaves_openmp_alone_while_its_threads_are_late():
+    """A runtime that ends a loop 5 ms after its last chunk is asked again only after a pause, longer each time."""
+    out = run_script(
+        """
+        import ctypes, time
+        import numpy as np
+        from test_runtime_threads import loops, threads
+        call, data, delays = loops(), np.zeros(100, np.int32), []
+        work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        @ctypes.CFUNCTYPE(None, work, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        def parallel(work, job, size, flags):
+            work(job)
+            delays.append(delay)
+            time.sleep(delay)
+        nothing = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)
+        threads.set_num_threads(2)
+        call("count", data, 100)
+        for name, function in (("gomp_parallel", parallel), ("omp_in_parallel", nothing)):
+            at = threads._state.code.address(name)
+            ctypes.c_void_p.from_address(at).value = ctypes.cast(function, ctypes.c_void_p).value
+        threads._word("runtime").value = 1
+        pause = ctypes.cast(threads._state.code.address("lateness"), ctypes.POINTER(ctypes.c_int64))
+        def run(seconds):
+            global delay
+            delay = seconds
+            call("count", data, 100)
+            return pause[0] / 1e9
+        print(run(0.005), run(0.005), len(delays))
+        pause[1] = 1  # the pause is over
+        print(run(0.005), len(delays))
+        for _ in range(100):  # in time, as soon as nobody takes this thread's core away meanwhile
+            pause[1] = 1
+            if run(0.0) == 0.0:
+                break
+        print(pause[0], pause[1])
+        assert (data == data[0]).all()
+        """
+    )
+    assert out.split() == ["0.5", "0.5", "1", "1.0", "2", "0", "0"]
+
+
 def test_default_count_from_the_environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
     assert threads.get_num_threads() == 5
