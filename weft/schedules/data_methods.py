@@ -27,6 +27,7 @@ from weft.schedules.narrow import narrow
 from weft.schedules.pack import cache_read, pack
 from weft.schedules.pad import pad
 from weft.schedules.pad_rows import pad_rows
+from weft.schedules.part_sum import part_sum
 from weft.schedules.pipeline import double_buffer, pipeline
 from weft.schedules.precompute import precompute
 from weft.schedules.prefetch import prefetch
@@ -35,6 +36,7 @@ from weft.schedules.recompute import recompute
 from weft.schedules.reverse_compute_at import check_reverse_compute_at, reverse_compute_at
 from weft.schedules.rewrite import PRIMITIVES, Rewrite
 from weft.schedules.rfactor import Start, rfactor
+from weft.schedules.set_aside import set_aside
 from weft.schedules.set_scope import set_scope
 from weft.schedules.split import split
 from weft.schedules.state import ScheduleState, located
@@ -250,6 +252,15 @@ class DataMethods(ScheduleState):
     def recompute(self, block: AnyBlock, *readers: AnyBlock) -> tuple[BlockRef, BufferRef]:
         """What ``block`` computes, a second time for ``readers``. Returns the second block and its storage."""
         return self._block_and_buffer(self.run(recompute, *self.names((block, *readers))))
+
+    def part_sum(self, block: AnyBlock, iterator: str, axis: int = 0) -> tuple[BlockRef, BufferRef]:
+        """The reduction of ``block`` for each step of one of the iterators that it reduces over, then a reduction of
+        those. Returns the block of the partial results and their storage, in which that step is dimension ``axis``."""
+        return self._block_and_buffer(self.run(part_sum, self.name(block), iterator, axis))
+
+    def set_aside(self, block: AnyBlock) -> tuple[BlockRef, BufferRef]:
+        """What ``block`` computes, in storage of its own first. Returns the block that copies it, and the storage."""
+        return self._block_and_buffer(self.run(set_aside, self.name(block)))
 
     def reverse_compute_at(self, block: AnyBlock, loop: AnyLoop) -> None:
         """``block`` joins ``loop``, in which what it reads is computed: an iteration uses what it has finished."""

@@ -203,16 +203,29 @@ def _normalize_in_the_end(draft: GpuDraft, product: str, totals: tuple[str, ...]
 
 def split_groups(draft: GpuDraft, scores: Stage) -> None:
     """Groups of queries that share keys, as an axis, where there are but few queries else: its rows are one tile."""
-    narrow, written = narrow_loads(scores), scores.block.body
-    alone = [i.count for i in scores.spatial if sum(uses(x, i.name) for x in narrow) == 1]
-    if min(alone, default=1) >= FEW_ROWS or not isinstance(written, Store):
+    alone = [i.count for i in scores.spatial if sum(uses(x, i.name) for x in narrow_loads(scores)) == 1]
+    if min(alone, default=1) < FEW_ROWS:
+        split_shared(draft, scores)
+
+
+def split_shared(draft: GpuDraft, scores: Stage) -> None:
+    """Groups along an axis that share what it is multiplied with (``h / 4``), as an axis."""
+    written = scores.block.body
+    if not isinstance(written, Store):
         return
-    for e in dict.fromkeys(e for x in narrow for e in x.indices):
+    for e in dict.fromkeys(e for x in loads(written.value) for e in x.indices):
         if isinstance(e, Binary) and e.op == "//" and e.left in written.indices and isinstance(e.right, Const):
             place, size = written.indices.index(e.left), int(e.right.value)
             if draft.attempt(draft.s.split_axis, written.buffer.name, place, size) is None:
                 draft.decide("tiling", scores.name, f"groups of {size} along dimension {place} are an axis",
                              "what they are multiplied with is the same")  # fmt: skip
+
+
+def split_shared_axes(draft: GpuDraft) -> None:
+    """Of all products that are not in one pass with others: what groups share is read by a subscript then."""
+    for name in [s.name for s in draft.stages if s.op == "+" and len(s.distinct_reads) == 2]:
+        if name not in draft.scheduled and not draft.stage(name).is_inside:
+            split_shared(draft, draft.stage(name))
 
 
 def _rank(draft: GpuDraft, name: str) -> int:

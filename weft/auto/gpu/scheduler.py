@@ -12,6 +12,8 @@ from weft.auto.gpu.dots import DOTS
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
 from weft.auto.gpu.fuse import fuse_stages
+from weft.auto.gpu.narrow_factors import narrow_factors
+from weft.auto.gpu.online_chain import split_shared_axes
 from weft.auto.gpu.online_products import take_online
 from weft.auto.gpu.persistent import persist_steps
 from weft.auto.gpu.points import POINTS
@@ -58,7 +60,9 @@ def auto_schedule_gpu(
     draft = GpuDraft(schedule, machine, constants)
     draft.rank = rank
     take_online(draft)
+    split_shared_axes(draft)
     take_scores(draft)
+    narrow_factors(draft)
     fuse_stages(draft)
     merge_product_axes(draft)
     unfold_sums(draft)

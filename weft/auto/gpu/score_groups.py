@@ -86,6 +86,37 @@ def find_groups(draft: GpuDraft) -> list[list[str]]:
     return [[n for n in found if n in shared and found[n][1] == axis] for axis in axes]
 
 
+def part_sums(draft: GpuDraft) -> None:
+    """Sums of such formulas along several axes at once, as gradients of what several heads share are: along the longest
+    one in the group, along the others after it. Whatever is made of sums as they are is a formula of them."""
+    for name in [s.name for s in draft.stages if s.op == "+" and is_weighed(draft, s)]:
+        stage = draft.stage(name)
+        kept = max(stage.reductions, key=lambda r: r.count)
+        for r in [r for r in stage.reductions if r is not kept]:
+            name = _apart(draft, name, r.name)
+        stage = draft.stage(name)
+        readers = draft.stages.consumers(stage)
+        if draft.stages.is_output(stage) or any(r.op != "=" for r in readers):
+            draft.s.set_aside(name)
+
+
+def is_weighed(draft: GpuDraft, s: Stage) -> bool:
+    """Whether ``s`` sums elements of a matrix times formulas of scores."""
+    if not s.reductions or not _is_free(draft, s) or len(s.distinct_reads) != 2 or len(narrow_loads(s)) != 1:
+        return False
+    return any(is_matrix(draft, score) for score in _above(draft, s))
+
+
+def _apart(draft: GpuDraft, name: str, along: str) -> str:
+    """The sums of block ``name`` for each step of ``along`` by itself; the block that computes them."""
+    stage = draft.stage(name)
+    weighed = next(a for a in stage.distinct_reads if draft.stages.writers(a.buffer.name))
+    order = [next((n for n, c in row.items() if c), "") for row in weighed.rows or ()]
+    before = order[order.index(along) - 1] if along in order[1:] else ""  # dimensions follow one another as in scores
+    own = [n for row in stage.write.rows or () for n, c in row.items() if c and any(a.uses(n) for a in stage.reads)]
+    return str(draft.s.part_sum(name, along, own.index(before) + 1 if before in own else 0)[0])
+
+
 def _is_free(draft: GpuDraft, s: Stage) -> bool:
     return draft.is_fast and not s.is_inside and s.name not in draft.scheduled
 
@@ -126,19 +157,19 @@ def is_matrix(draft: GpuDraft, s: Stage) -> bool:
         return False
     one, other = narrow_loads(s)
     alone = [[i for i in s.spatial if uses(a, i.name) and not uses(b, i.name)] for a, b in ((one, other), (other, one))]
-    return all(len(x) == 1 for x in alone)
+    return all(alone)
 
 
 def make_groups(draft: GpuDraft, found: Sequence[Sequence[str]]) -> list[Group]:
     """Stages of each group apart from those of others, and read."""
     groups = []
-    for n, names in enumerate(found):
-        _take_apart(draft, names, is_last=n == len(found) - 1)
+    for names in found:
+        _take_apart(draft, names)
         groups.append(_read(draft, names))
     return groups
 
 
-def _take_apart(draft: GpuDraft, names: Sequence[str], *, is_last: bool) -> None:
+def _take_apart(draft: GpuDraft, names: Sequence[str]) -> None:
     """What the sums ``names`` need that others need too is computed again for them, and formulas between are written
     out where they are used."""
     above = [s for s in draft.stages if any(s in _above(draft, draft.stage(n)) for n in names)]
@@ -148,8 +179,6 @@ def _take_apart(draft: GpuDraft, names: Sequence[str], *, is_last: bool) -> None
         users = [r.name for r in draft.stages.consumers(draft.stage(name))]
         mine = [r for r in users if r in own]
         if len(mine) < len(users) or draft.stages.is_output(draft.stage(name)):
-            if is_last:
-                raise ScheduleError(f"`{name}` is needed elsewhere, too")
             name = str(draft.s.recompute(name, *mine)[0])
         own.add(name)
     for name in [n for n in own - set(names) if draft.stage(n).op == "="]:
@@ -215,9 +244,9 @@ def _read_score(s: Stage, own: Sequence[str], key: int) -> tuple[Score, int]:
         raise ScheduleError(f"`{s.name}` does not multiply two matrices, of which one has the axis of sums")
     alone = [d for d, i in enumerate(own) if uses(left[0], i) and not uses(right[0], i)]
     (deep,) = s.reductions
-    if len(alone) != 1 or not all(is_along(x, deep.name) for x in (left[0], right[0])):
+    if not alone or not all(is_along(x, deep.name) for x in (left[0], right[0])):
         raise ScheduleError(f"elements of what `{s.name}` multiplies do not lie side by side along the sums")
-    return Score(s.name, left[0], right[0]), alone[0]
+    return Score(s.name, left[0], right[0]), max(alone, key=lambda d: s.by_name[own[d]].count)
 
 
 def _read_sum(draft: GpuDraft, name: str, weight: str, values: Load, row: int, key: int) -> WeighedSum:

@@ -22,9 +22,16 @@ from dataclasses import dataclass
 from weft.auto.gpu.contraction_digits import BLOCK, GROUP_ROWS, split_names
 from weft.auto.gpu.contraction_operands import cooperate
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.online_chain import INSTRUCTIONS, iterators, loads_of, loops_of, part_of, uses
+from weft.auto.gpu.online_chain import (
+    INSTRUCTIONS,
+    iterators,
+    loads_of,
+    loops_of,
+    part_of,
+    uses,
+)
 from weft.auto.gpu.online_plan import width_of
-from weft.auto.gpu.score_groups import Group, find_groups, make_groups
+from weft.auto.gpu.score_groups import Group, find_groups, is_weighed, make_groups, part_sums
 from weft.auto.gpu.tile_pass import TilePass, layout_words
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
@@ -40,6 +47,7 @@ from weft.target.cuda.swizzle import ROW
 ROWS, KEYS, STAGES = (2 * GROUP_ROWS, GROUP_ROWS), (128, 64), (4, 3, 2)
 #: Words of a thread for scores of a tile, weights as operands, and sums: of 240 so many are for addresses and the like.
 MOST_WORDS = 224
+NO_GROUPS = "no sums share scores"
 #: Why sums of one axis are not in one launch, though some of them might be.
 NO_ROOM = ("scores and sums do not fit registers", "two tiles do not fit shared memory")
 
@@ -293,16 +301,25 @@ class ScorePass(TilePass):
 
 def take_scores(draft: GpuDraft) -> None:
     """All such groups of the program, or none of them."""
-    found = find_groups(draft) if draft.machine.has("wgmma") else []
-    if not found:
+    if not draft.machine.has("wgmma"):
         return
+    refusal = draft.attempt(_take, draft)
+    if refusal is not None and refusal.what != NO_GROUPS:
+        subject = next(s.name for s in draft.stages if is_weighed(draft, s))
+        draft.decide("fallback", subject, "not in one pass with products before", refusal.why or refusal.what)
+
+
+def _take(draft: GpuDraft) -> None:
+    part_sums(draft)
+    found = find_groups(draft)
+    if not found:
+        raise ScheduleError(NO_GROUPS)
     alone = [[name] for group in found for name in group]
     refusal = draft.attempt(_apply, draft, found)
     if refusal is not None and refusal.what in NO_ROOM and len(alone) > len(found):  # there may be for each by itself
         refusal = draft.attempt(_apply, draft, alone)
     if refusal is not None:
-        subject = found[0][0]
-        draft.decide("fallback", subject, "not in one pass with products before", refusal.why or refusal.what)
+        raise refusal
 
 
 def _apply(draft: GpuDraft, found: Sequence[Sequence[str]]) -> None:
