@@ -64,7 +64,9 @@ def _torch(causal: bool, width: int) -> Callable[..., Any]:
         if q.data_ptr() not in forward:
             own = tuple(x.detach().requires_grad_(True) for x in (q, k, v))
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION if width <= 128 else SDPBackend.FLASH_ATTENTION):
-                made = t.nn.functional.scaled_dot_product_attention(*own, is_causal=causal, enable_gqa=q.shape != k.shape)
+                made = t.nn.functional.scaled_dot_product_attention(
+                    *own, is_causal=causal, enable_gqa=q.shape != k.shape
+                )
             forward[q.data_ptr()] = (made, own)
         made, own = forward[q.data_ptr()]
         return t.autograd.grad(made, own, g, retain_graph=True)

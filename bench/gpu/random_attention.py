@@ -3,8 +3,8 @@
 >>> python -m bench.gpu.random_attention --seed 1 --count 40 [--jobs 12]
 
 Sizes, widths, types, layouts, heads that share keys, formulas of scores are drawn. PyTorch computes plain and masked
-ones, and those with a bias, by `scaled_dot_product_attention`, others as formulas. All are compiled in ``jobs`` processes
-first, then timed one after another; the slowest in comparison come last.
+ones, and those with a bias, by `scaled_dot_product_attention`, others as formulas. All are compiled in ``jobs``
+processes first, then timed one after another; the slowest in comparison come last.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Case:
     def text(self) -> str:
         named = {"type": self.dtype, "scale": f"{self.d**-0.5:.9f}", "q": self._list("BHSE"), "qi": self._list("bhsd"),
                  "ki": self._list("bgtd"), "vi": self._list("bgte"), "oi": self._list("bhse")}  # fmt: skip
-        inputs = [f"{self.dtype}({self._list(axes)}) {name}" for name, axes in (("Q", "BHSD"), ("K", "BGTD"), ("V", "BGTE"))]
+        inputs = [
+            f"{self.dtype}({self._list(axes)}) {name}" for name, axes in (("Q", "BHSD"), ("K", "BGTD"), ("V", "BGTE"))
+        ]
         inputs += [f"{self.dtype}(H,S,T) A"] if self.score == "bias" else []
         inputs += ["int32(B) N"] if self.score == "padding" else []
         x = f"X(b,h,s,t) * {named['scale']}"
@@ -152,7 +154,7 @@ class Case:
         x = q @ k.transpose(-1, -2) * self.d**-0.5
         s, t = torch.arange(self.s, device="cuda")[:, None], torch.arange(self.t, device="cuda")[None]
         if self.score == "ALiBi":
-            return x + (t - s) * 0.0625
+            return x + ((t - s) * 0.0625).to(x.dtype)
         if self.score == "soft cap":
             return 20 * torch.tanh(x * 0.05)
         if self.score == "bias":
@@ -219,7 +221,8 @@ def draw(seed: int) -> Case:
     each, groups = rng.choice([1, 1, 2, 4, 8]), rng.choice([1, 2, 4, 8])
     b = max(1, min(16, (1 << 28) // (4 * each * groups * s * t)))
     dtype = rng.choice(["bfloat16"] * 5 + ["float16"] * 3 + ["float32"])
-    return Case(dtype, score, rng.random() < 0.5, rng.random() < 0.7, rng.randrange(1, b + 1), each * groups, each, s, t,
+    backward, heads_first = rng.random() < 0.5, rng.random() < 0.7
+    return Case(dtype, score, backward, heads_first, rng.randrange(1, b + 1), each * groups, each, s, t,
                 d, d if rng.random() < 0.8 else rng.choice(WIDTHS), rng.randrange(1, 600))  # fmt: skip
 
 
@@ -247,7 +250,10 @@ def measure(seed: int) -> tuple[float, str]:
     found = times_of(torch, {"weft": op, "torch": peer}, [args])
     ratio, wrong = found["torch"] / found["weft"], "" if error < 2e-2 else "  WRONG"
     torch.cuda.empty_cache()
-    return ratio, f"{seed:>6} {case!s:<62} {found['weft']:>10.1f} {found['torch']:>10.1f} {ratio:>7.2f} {error:8.1e}{wrong}"
+    return (
+        ratio,
+        f"{seed:>6} {case!s:<62} {found['weft']:>10.1f} {found['torch']:>10.1f} {ratio:>7.2f} {error:8.1e}{wrong}",
+    )
 
 
 def main() -> int:
@@ -275,7 +281,8 @@ def main() -> int:
     rows.sort(reverse=True)
     print(*(row for _, row in rows), sep="\n")
     if rows:
-        print(f"geometric mean {statistics.geometric_mean(r for r, _ in rows):.2f} of {len(rows)}, least {rows[-1][0]:.2f}")
+        mean = statistics.geometric_mean(r for r, _ in rows)
+        print(f"geometric mean {mean:.2f} of {len(rows)}, least {rows[-1][0]:.2f}")
     return 0
 
 

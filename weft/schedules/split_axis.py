@@ -3,8 +3,8 @@ group, and which of it (dimension splitting).
 
 The heads of attention of which four share keys: ``Q[b, h, s, d]`` and ``K[b, h // 4, t, d]`` become
 ``Q[b, g, r, s, d]`` and ``K[b, g, t, d]``, in all blocks that walk along these heads and in all buffers that they touch
-with that iterator. Blocks that walk groups already, ``Q[b, g * 4 + r, s, d]``, keep their iterators. Nothing moves: it is
-the reverse of `merge_axes`. What one group has in common is then a subscript like any other.
+with that iterator. Blocks that walk groups already, ``Q[b, g * 4 + r, s, d]``, keep their iterators. Nothing moves: it
+is the reverse of `merge_axes`. What one group has in common is then a subscript like any other.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def split_axis(kernel: Kernel, buffer: str, dimension: int, size: int) -> Rewrit
         if isinstance(s, Block) and s.name in found.along:
             along = found.along[s.name]
             if along.old is None:
-                init, body = _put(s, along.groups, found.places, split)
-                return declared_anew(replace(s, init=init, body=body))
+                init, rest = _put(s, along.groups, found.places, split)
+                return declared_anew(replace(s, init=init, body=rest))
             return _in_groups(s, along.old, size, names[s.name], found.places, split, taken)
         if isinstance(s, Alloc) and s.buffer.name in split:
             s = replace(s, buffer=split[s.buffer.name])
@@ -113,7 +113,8 @@ def _in_groups(
     ranges = {outer.name: Interval(0, int(old.hi.value) // size - 1), inner.name: Interval(0, size - 1)}  # type: ignore[attr-defined]
     whole: dict[Var, Expr] = {old.var: outer * size + inner}
     init, body = (
-        None if part is None else simplify(substitute(part, whole), ranges) for part in _put(block, (outer, inner), places, split)
+        None if part is None else simplify(substitute(part, whole), ranges)
+        for part in _put(block, (outer, inner), places, split)
     )
     assert body is not None
     return declared_anew(replace(block, iters=tuple(iters), init=init, body=body))

@@ -39,7 +39,7 @@ def _narrow(draft: GpuDraft, made: Stage) -> None:
 
 
 def _is_product(s: Stage, factor: str) -> bool:
-    """Whether ``s`` sums elements of ``factor`` times elements of a 16-bit matrix, each of which has rows of its own."""
+    """Whether ``s`` sums elements of ``factor`` times those of a 16-bit matrix, each of which has rows of its own."""
     narrow = [x for x in narrow_loads(s) if x.buffer.dtype.name in INSTRUCTIONS]
     reads = [a for a in s.distinct_reads if a.buffer.name == factor]
     if s.op != "+" or len(s.distinct_reads) != 2 or len(narrow) != 1 or len(reads) != 1 or s.is_inside:
