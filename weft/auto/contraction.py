@@ -18,6 +18,7 @@ into another order first, `contraction_pack`'s.
 
 from __future__ import annotations
 
+from weft.auto.contraction_dots import finish_dots
 from weft.auto.contraction_epilogue import find_epilogue, join_panels, join_registers, lanes_last, may_join
 from weft.auto.contraction_nest import Nest, part_loops, split_loops
 from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, place_copies, surround_operands
@@ -40,9 +41,10 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     draft.s.reorder(*nest.order)
     place_copies(draft, c, nest, copies)
     fill_up_rows(draft, c, copies)
-    draft.s.vectorize(nest.order[-1])
+    if plan.dot is None:
+        draft.s.vectorize(nest.order[-1])
     written_out = nest.of("reductions") if c.is_written_out else ()
-    for loop in (*written_out, *nest.of("unrolled")):
+    for loop in (*written_out, *nest.of("unrolled", "vectors")):
         draft.s.unroll(loop)
     _tell_tile(draft, c)
     _finish_tiles(draft, c, nest)
@@ -50,6 +52,8 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     pack_rows(draft, c)
     for buffer in packed:
         _fetch_panels(draft, c, nest, buffer)
+    if plan.dot is not None:
+        finish_dots(draft, c, nest)
     if nest.together:
         _run_parallel(draft, name, nest.together)
 
@@ -70,7 +74,7 @@ def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None
 def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:
     """The sums of a tile kept in registers; what is done with each of them joins in, if that can be."""
     reader = find_epilogue(draft, c.stage)
-    if reader is not None and may_join(c, reader):
+    if reader is not None and c.plan.dot is None and may_join(c, reader):
         refusal = draft.attempt(join_registers, draft, c, nest, reader)
         if refusal is None:
             return

@@ -14,11 +14,16 @@ from weft.ir.stmt import LoopKind
 
 #: ``strips`` go through parts of the rows that all panels are for, ``blocks`` through blocks of tiles along the lanes,
 #: ``pieces`` through pieces of a reduction, ``panels`` through tiles along the lanes: outside the rows, or inside them
-#: where a block of several is kept in a cache.
-Part = Literal["batch", "strips", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes"]
-_BLOCKED: tuple[Part, ...] = ("batch", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes")
-_WHOLE: tuple[Part, ...] = ("batch", "strips", "panels", "rows", "reductions", "unrolled", "lanes")
-_APART: tuple[Part, ...] = ("batch", "rows", "panels", "reductions", "unrolled", "lanes")
+#: where a block of several is kept in a cache. ``vectors`` and ``group`` are there where one instruction does the lanes
+#: of a vector and a group of steps.
+Part = Literal[
+    "batch", "strips", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "vectors", "lanes", "group"
+]
+#: What is inside a tile of sums.
+INNER: tuple[Part, ...] = ("reductions", "unrolled", "vectors", "lanes", "group")
+_BLOCKED: tuple[Part, ...] = ("batch", "blocks", "pieces", "rows", "panels", *INNER)
+_WHOLE: tuple[Part, ...] = ("batch", "strips", "panels", "rows", *INNER)
+_APART: tuple[Part, ...] = ("batch", "rows", "panels", *INNER)
 _KINDS: dict[Part, LoopKind] = {"unrolled": "unroll", "lanes": "vector"}
 
 
@@ -53,20 +58,24 @@ def part_loops(c: Contraction) -> list[PartLoop]:
 
 
 def _loops_of(c: Contraction, i: StageIter) -> Iterator[PartLoop]:
-    blocking = c.plan.blocking
+    blocking, dot = c.plan.blocking, c.plan.dot
     if i.extent == 1:  # out of the way
         yield PartLoop("batch", i.name, 1, 1, 1)
     elif i.is_reduction:
         pieces: list[tuple[Part, int]] = [("pieces", blocking.depth)] if blocking and blocking.along == i.name else []
+        if dot is not None and dot.along == i.name:
+            yield from _cut(c, i, [*pieces, ("reductions", dot.group), ("group", 1)])
+            return
         steps = [by for of, by in c.plan.steps if of == i.name] or [1]
         yield from _cut(c, i, [*pieces, *(("reductions", by) for by in steps)])
     elif i.name == c.plan.lane:
+        inside: list[tuple[Part, int]] = [("lanes", 1)] if dot is None else [("vectors", dot.lanes), ("lanes", 1)]
         if blocking is None:
-            yield from _cut(c, i, [("panels", c.plan.width), ("lanes", 1)])
+            yield from _cut(c, i, [("panels", c.plan.width), *inside])
         elif blocking.width <= c.plan.width:
-            yield from _cut(c, i, [("blocks", c.plan.width), ("lanes", 1)])
+            yield from _cut(c, i, [("blocks", c.plan.width), *inside])
         else:
-            yield from _cut(c, i, [("blocks", blocking.width), ("panels", c.plan.width), ("lanes", 1)])
+            yield from _cut(c, i, [("blocks", blocking.width), ("panels", c.plan.width), *inside])
     else:
         around: Part = "batch" if c.is_batch(i.name) else "rows"
         strips: list[tuple[Part, int]] = [("strips", by) for of, by in c.plan.strips if of == i.name]
@@ -124,7 +133,7 @@ class Nest:
     @property
     def outer(self) -> list[str]:
         """The loops around a tile of sums."""
-        inside = self.of("reductions", "unrolled", "lanes")
+        inside = self.of(*INNER)
         return [loop for loop in self.order if loop not in inside]
 
 

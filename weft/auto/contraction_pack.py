@@ -13,6 +13,7 @@ from functools import partial
 from itertools import takewhile
 from math import gcd
 
+from weft.auto.contraction_dots import finish_copy
 from weft.auto.contraction_nest import Nest, part_loops
 from weft.auto.contraction_plan import Contraction, footprint, packed_layout
 from weft.auto.contraction_time import copy_depth
@@ -125,15 +126,16 @@ def _pack(draft: Draft, c: Contraction, access: StageAccess, at: str | None) -> 
 
 def _copy_in_tiles(draft: Draft, c: Contraction, access: StageAccess, name: str, tile: int, at: str | None) -> str:
     """A copy of what is read through ``access``, with ``tile`` elements along iterator ``name`` side by side."""
-    stage, steps = c.stage, c.plan.steps
+    stage = c.stage
     along, i = access.subscript_of(name), stage.by_name[name]
     assert along is not None, "only such are packed"
     if (step := _outer_step(draft, stage, name)) % tile:
         tile = step  # tiles begin where shared loops are, not at multiples of their own size
-    layout = packed_layout(access, steps, along, None if i.exact and i.count <= tile else tile)
+    layout = packed_layout(access, c.plan, along, None if i.exact and i.count <= tile else tile)
     load, storage = draft.s.pack(access.buffer.name, layout, at=at, readers=[stage.name])
     if load is not None:  # a temporary is stored so in the first place
         draft.scheduled.add(load.name)
+        finish_copy(draft, c, access, load.name)
         if at is None and draft.pays_threads(stage):
             parallel_outermost(draft, load.name)
     return str(storage.name)

@@ -34,13 +34,23 @@ class Blocking:
 
 
 @dataclass(frozen=True, slots=True)
+class Dot:
+    """An instruction that takes ``group`` steps of reduction ``along`` at once, in each of ``lanes`` lanes."""
+
+    instruction: str
+    along: str
+    group: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ContractionPlan:
     """Lanes along ``lane``, ``width`` elements and ``rows`` of each tile of sums in registers.
 
     ``packed`` are buffers that are copied so that the elements of a tile's lanes are side by side, ``by_rows`` those
     so that the elements of its rows are. ``steps`` are the loops of the sum, outermost first, by iterator and what they
     move it on by; none where the program's own order stays. ``strips`` are iterators of rows that go on by so much
-    outside the panels (`contraction_strips`).
+    outside the panels (`contraction_strips`). ``dot`` is the instruction that does the innermost loops, if one does.
     """
 
     lane: str
@@ -51,10 +61,12 @@ class ContractionPlan:
     blocking: Blocking | None = None
     steps: Steps = ()
     strips: Steps = ()
+    dot: Dot | None = None
 
     @property
     def way(self) -> str:
-        return f"{self.lane} {self.packed} {self.by_rows} {'blocked' if self.blocking else ''}"
+        by = self.dot.instruction if self.dot else ""
+        return f"{self.lane} {self.packed} {self.by_rows} {'blocked' if self.blocking else ''} {by}"
 
     def __str__(self) -> str:
         tile = " x ".join([*(f"{n}:{size}" for n, size in self.rows), f"{self.lane}:{self.width}"])
@@ -64,7 +76,8 @@ class ContractionPlan:
         blocks = f", blocks {block.along}:{block.depth} x {block.width}" if block else ""
         steps = f", steps {' '.join(f'{n}:{by}' for n, by in self.steps)}" if self.steps else ""
         strips = f", strips {' '.join(f'{n}:{by}' for n, by in self.strips)}" if self.strips else ""
-        return f"tiles {tile}{copies}{blocks}{steps}{strips}"
+        by = f", by {self.dot.instruction}" if self.dot else ""
+        return f"tiles {tile}{copies}{blocks}{steps}{strips}{by}"
 
 
 @dataclass(frozen=True)
@@ -150,12 +163,17 @@ def row_of(plan: ContractionPlan, access: StageAccess) -> str | None:
     return next((name for name, _ in plan.rows if access.subscript_of(name) is not None), None)
 
 
-def packed_layout(access: StageAccess, steps: Steps, along: int, tile: int | None) -> str:
-    """A copy with ``tile`` elements along a dimension side by side, all of them for None, in the order of ``steps``.
+def packed_layout(access: StageAccess, plan: ContractionPlan, along: int, tile: int | None) -> str:
+    """A copy with ``tile`` elements along a dimension side by side, all of them for None, in the order of steps.
 
-    ``steps`` in which nothing is cut come in the order of dimensions too.
+    Steps in which nothing is cut come in the order of dimensions too; those of a group, for an instruction that takes
+    them at once, are innermost.
     """
+    steps, group = plan.steps, []
     letters = {d: LETTERS[d] for d in range(access.buffer.rank) if d != along}
+    if plan.dot is not None and (d := access.subscript_of(plan.dot.along)) is not None:
+        group = [f"{LETTERS[d]}%{plan.dot.group}"]
+        letters[d] = f"{LETTERS[d]}/{plan.dot.group}"
     words: list[str] = []
     for name, by in steps:
         d = next((d for d in letters if list((access.rows or ())[d]) == [name]), None)
@@ -165,7 +183,7 @@ def packed_layout(access: StageAccess, steps: Steps, along: int, tile: int | Non
     given = {word[0] for word in words}
     others = [*(letter for letter in letters.values() if letter not in given), *words]
     last = LETTERS[along]
-    return " ".join([*others, last] if tile is None else [f"{last}/{tile}", *others, f"{last}%{tile}"])
+    return " ".join([*others, last, *group] if tile is None else [f"{last}/{tile}", *others, f"{last}%{tile}", *group])
 
 
 def bare_stage(stage: Stage) -> Stage:

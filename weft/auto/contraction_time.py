@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.auto.contraction_epilogue import find_epilogue, may_join
-from weft.auto.contraction_nest import PartLoop, part_loops
+from weft.auto.contraction_nest import INNER, PartLoop, part_loops
 from weft.auto.contraction_plan import Contraction, ContractionPlan, bare_stage, packed_layout, spans
 from weft.auto.contraction_tiles import least_seconds
 from weft.auto.draft import Draft
@@ -20,11 +20,12 @@ from weft.schedules.nests import Place
 
 #: Part of the time that tiles which are not full take beyond what they compute, for each iterator: other code.
 EDGE = 0.015
-_INNER = ("reductions", "unrolled", "lanes")
 
 
 def contraction_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> float:
     """The time of the nest of ``stage``, and of what is done with each sum where that cannot join its tiles."""
+    if plan.dot is not None:  # as without, but for the steps that it takes at once
+        return contraction_seconds(draft, stage, replace(plan, dot=None)) / plan.dot.group
     known = draft.expected.get(stage.name)
     least = least_seconds(draft, stage, plan)
     if known and least >= min(known.values()):
@@ -43,7 +44,7 @@ def draw_contraction(
 ) -> None:
     """The nest of ``c`` inside the last of ``places``, with its copies, inside the last or those around it."""
     loops = part_loops(c)
-    outer = [loop for loop in loops if loop.part not in _INNER]
+    outer = [loop for loop in loops if loop.part not in INNER]
     shared = threaded_loops(draft, c, loops)
     around = tuple(replace(loop.loop, kind="parallel") if loop in shared else loop.loop for loop in outer)
     steps: LoopKind = "unroll" if c.is_written_out else "serial"
@@ -85,14 +86,14 @@ def _copy(draft: Draft, c: Contraction, access: StageAccess, outer: list[PartLoo
     tile, home = min(c.plan.width, c.lane.count), c.stage.home_of(access)
     if c.stage.steps and depth == home == 0:  # all of it, not only what one iteration of the loops around reads
         extents = [int(size.value) if isinstance(size, Const) else n for size, n in zip(access.buffer.shape, extents)]
-    layout = packed_layout(access, c.plan.steps, along, tile)
+    layout = packed_layout(access, c.plan, along, tile)
     return Copy(access, along, layout, depth, tuple(extents), home, is_free)
 
 
 def _row_copy(draft: Draft, c: Contraction, access: StageAccess, row: str) -> Copy:
     along = access.subscript_of(row)
     assert along is not None
-    layout = packed_layout(access, c.plan.steps, along, c.rows[row])
+    layout = packed_layout(access, c.plan, along, c.rows[row])
     return Copy(access, along, layout, 0, spans(c.stage, access), 0, access.buffer.name in draft.constants)
 
 
@@ -103,7 +104,7 @@ def copy_depth(draft: Draft, c: Contraction, access: StageAccess, loops: list[Pa
     is_shared = sum(a.buffer.name == access.buffer.name for a in c.stage.reads) > 1
     if is_shared or access.buffer.name in draft.constants:
         return 0
-    outer = [loop for loop in loops if loop.part not in _INNER]
+    outer = [loop for loop in loops if loop.part not in INNER]
     blocked = any(loop.part == "pieces" for loop in outer)
     around = ("batch", "blocks", "pieces") if blocked else ("batch", "panels")
     depth = sum(loop.part in around for loop in outer)

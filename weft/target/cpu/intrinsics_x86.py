@@ -63,7 +63,7 @@ _VNNI = ("avx512vnni",)
 
 DOTS = (
     Hardware("vpdpbusd", _dot("vpdpbusd", "uint8", "int8", "int32", 4), {"cpu": _emit_vpdpbusd}, _VNNI),
-    Hardware("vpdpbssd", _dot("vpdpbssd", "int8", "int8", "int32", 4), {"cpu": _emit_signed}, _VNNI),
+    Hardware("vpdpbssd", _dot("vpdpbssd", "int8", "int8", "int32", 4), {"cpu": _emit_signed}, _VNNI, scratch=1),
     Hardware(
         "vdpbf16ps",
         _dot("vdpbf16ps", "bfloat16", "bfloat16", "float32", 2),

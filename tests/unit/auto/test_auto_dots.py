@@ -1,0 +1,87 @@
+"""Contractions of narrow elements by dot product instructions: taken where they fit, and right where they run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+from weft.auto.scheduler import auto_schedule
+from weft.ir.interpret import interpret
+from weft.ir.stmt import Kernel, Tensorized
+from weft.ir.visit import walk
+from weft.target.cpu.host import NAMED
+
+MACHINE = replace(NAMED["x86-64-avx512"], features=("-prefer-256-bit", "+avx512vnni", "+avx512bf16"))
+PRODUCT = "def f({a}(M,K) A, {b}(K,N) B) -> ({c}(M,N) C) {{ C(m,n) +=! {c}(A(m,k)) * {c}(B(k,n)) }}"
+TURNED = "def f({a}(M,K) A, {b}(N,K) B) -> ({c}(M,N) C) {{ C(m,n) +=! {c}(A(m,k)) * {c}(B(n,k)) }}"
+BATCHED = "def f({a}(Q,M,K) A, {b}(Q,K,N) B) -> ({c}(Q,M,N) C) {{ C(q,m,n) +=! {c}(A(q,m,k)) * {c}(B(q,k,n)) }}"
+WINDOWS = """def f({a}(H,W,K) A, {b}(R,S,K,N) B) -> ({c}(H-R+1,W-S+1,N) C) {{
+    C(h,w,n) +=! {c}(A(h+r,w+s,k)) * {c}(B(r,s,k,n))
+}}"""
+BFLOAT16 = {"a": "bfloat16", "b": "bfloat16", "c": "float32"}
+BYTES = {"a": "uint8", "b": "int8", "c": "int32"}
+SIGNED = {"a": "int8", "b": "int8", "c": "int32"}
+
+
+def draw(dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(5)
+    if dtype == "bfloat16":
+        return rng.integers(-8, 9, shape).astype(ml_dtypes.bfloat16)  # sums are exact in any order
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return rng.integers(low, high + 1, shape).astype(dtype)
+
+
+def scheduled(text: str, a: tuple[int, ...], b: tuple[int, ...], numerics: str = "fast") -> Kernel:
+    s = weft.schedule(weft.define(text), A=a, B=b, numerics=numerics)
+    auto_schedule(s, MACHINE, 2)
+    return s.kernel
+
+
+def instructions(kernel: Kernel) -> list[str]:
+    return [n.intrinsic for n in walk(kernel) if isinstance(n, Tensorized)]
+
+
+CASES = [
+    (PRODUCT, BFLOAT16, (53, 6), (6, 32), "vdpbf16ps"),
+    (PRODUCT, BYTES, (49, 8), (8, 48), "vpdpbusd"),
+    (PRODUCT, SIGNED, (60, 12), (12, 16), "vpdpbssd"),
+    (TURNED, BFLOAT16, (97, 4), (16, 4), "vdpbf16ps"),
+    (BATCHED, BYTES, (2, 50, 4), (2, 4, 16), "vpdpbusd"),
+    (WINDOWS, BFLOAT16, (9, 10, 4), (2, 2, 4, 16), "vdpbf16ps"),
+]
+
+
+@pytest.mark.parametrize(("form", "types", "a", "b", "instruction"), CASES)
+def test_results(form: str, types: dict[str, str], a: tuple[int, ...], b: tuple[int, ...], instruction: str) -> None:
+    text = form.format(**types)
+    left, right = draw(types["a"], a), draw(types["b"], b)
+    want = weft.define(text, schedule="naive", numerics="strict")(left, right)
+    kernel = scheduled(text, a, b)
+    assert instructions(kernel) == [instruction]
+    got = np.zeros_like(want)
+    interpret(kernel, [left, right, got])
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(weft.define(text)(left, right), want)  # by the instruction, where this machine has it
+
+
+@pytest.mark.parametrize(
+    ("form", "types", "a", "b", "numerics"),
+    [
+        (PRODUCT, BFLOAT16, (53, 6), (6, 32), "strict"),  # pairs are added in an order of their own
+        (PRODUCT, BFLOAT16, (53, 7), (7, 32), "fast"),  # a step is left over
+        (PRODUCT, BFLOAT16, (53, 6), (6, 37), "fast"),  # lanes are
+        (PRODUCT, BFLOAT16, (12, 6), (6, 32), "fast"),  # a copy for few rows
+        (PRODUCT, {"a": "int8", "b": "uint8", "c": "int32"}, (53, 8), (8, 32), "fast"),  # no such instruction
+        (PRODUCT, {**BYTES, "c": "int64"}, (53, 8), (8, 32), "fast"),
+        (PRODUCT.replace("A(m,k)", "A(k,m)").replace("(M,K)", "(K,M)"), BFLOAT16, (6, 53), (6, 32), "fast"),
+    ],
+)
+def test_others_are_left(
+    form: str, types: dict[str, str], a: tuple[int, ...], b: tuple[int, ...], numerics: str
+) -> None:
+    assert instructions(scheduled(form.format(**types), a, b, numerics)) == []
