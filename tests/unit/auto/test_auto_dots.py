@@ -26,6 +26,7 @@ WINDOWS = """def f({a}(H,W,K) A, {b}(R,S,K,N) B) -> ({c}(H-R+1,W-S+1,N) C) {{
 BFLOAT16 = {"a": "bfloat16", "b": "bfloat16", "c": "float32"}
 BYTES = {"a": "uint8", "b": "int8", "c": "int32"}
 SIGNED = {"a": "int8", "b": "int8", "c": "int32"}
+TURNED_BYTES = {"a": "int8", "b": "uint8", "c": "int32"}
 
 
 def draw(dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -50,6 +51,7 @@ CASES = [
     (PRODUCT, BFLOAT16, (53, 6), (6, 32), "vdpbf16ps"),
     (PRODUCT, BYTES, (49, 8), (8, 48), "vpdpbusd"),
     (PRODUCT, SIGNED, (60, 12), (12, 16), "vpdpbssd"),
+    (PRODUCT, TURNED_BYTES, (51, 8), (8, 32), "vpdpbsud"),
     (TURNED, BFLOAT16, (97, 4), (16, 4), "vdpbf16ps"),
     (BATCHED, BYTES, (2, 50, 4), (2, 4, 16), "vpdpbusd"),
     (WINDOWS, BFLOAT16, (9, 10, 4), (2, 2, 4, 16), "vdpbf16ps"),
@@ -76,7 +78,7 @@ def test_results(form: str, types: dict[str, str], a: tuple[int, ...], b: tuple[
         (PRODUCT, BFLOAT16, (53, 7), (7, 32), "fast"),  # a step is left over
         (PRODUCT, BFLOAT16, (53, 6), (6, 37), "fast"),  # lanes are
         (PRODUCT, BFLOAT16, (12, 6), (6, 32), "fast"),  # a copy for few rows
-        (PRODUCT, {"a": "int8", "b": "uint8", "c": "int32"}, (53, 8), (8, 32), "fast"),  # no such instruction
+        (PRODUCT, {"a": "uint8", "b": "uint8", "c": "int32"}, (53, 8), (8, 32), "fast"),  # no such instruction
         (PRODUCT, {**BYTES, "c": "int64"}, (53, 8), (8, 32), "fast"),
         (PRODUCT.replace("A(m,k)", "A(k,m)").replace("(M,K)", "(K,M)"), BFLOAT16, (6, 53), (6, 32), "fast"),
     ],

@@ -31,6 +31,11 @@ def _emit_vpdpbusd(b: Builder, operands: Mapping[str, Value]) -> None:
     _emit_dot(b, operands, lambda c, x, y: _vpdpbusd(b, c, x, y))
 
 
+def _emit_vpdpbsud(b: Builder, operands: Mapping[str, Value]) -> None:
+    """The instruction's unsigned side may be either of the two."""
+    _emit_dot(b, operands, lambda c, x, y: _vpdpbusd(b, c, y, x))
+
+
 def _vpdpbusd(b: Builder, c: Value, x: Value, y: Value) -> Value:
     return b.call("llvm.x86.avx512.vpdpbusd.512", "<16 x i32>", [c, x, y])
 
@@ -63,6 +68,7 @@ _VNNI = ("avx512vnni",)
 
 DOTS = (
     Hardware("vpdpbusd", _dot("vpdpbusd", "uint8", "int8", "int32", 4), {"cpu": _emit_vpdpbusd}, _VNNI),
+    Hardware("vpdpbsud", _dot("vpdpbsud", "int8", "uint8", "int32", 4), {"cpu": _emit_vpdpbsud}, _VNNI),
     Hardware("vpdpbssd", _dot("vpdpbssd", "int8", "int8", "int32", 4), {"cpu": _emit_signed}, _VNNI, scratch=1),
     Hardware(
         "vdpbf16ps",
