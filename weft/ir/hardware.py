@@ -52,10 +52,10 @@ class Hardware:
     emit: Mapping[str, Emit] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     exact: bool = True
-    #: Vectors that its code keeps for each vector it loads, besides that.
-    scratch: int = 0
     #: A part of another intrinsic, which only lowering calls: no nest is replaced by it.
     is_part: bool = False
+    #: Vectors that its code keeps for each vector it loads, besides that.
+    scratch: int = 0
 
     @property
     def meaning(self) -> Kernel:
