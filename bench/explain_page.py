@@ -83,7 +83,7 @@ def profile(op: Any, arguments: list[Any], out: Any) -> list[str]:
         recorder.send_signal(2)
         recorder.wait()
         text = subprocess.run(["perf", "script", "-i", str(data), "-F", "ip"], capture_output=True, text=True).stdout
-        codes = [mapped_code(special.kernel.address) for special in op._known.values()]
+        codes = [mapped_code(special.loaded.address) for special in op._known.values()]
         lines = [line for start, code in codes for line in disassemble(code, start, Path(folder) / "code.bin")]
     samples = collections.Counter(int(word, 16) for word in text.split())
     return describe_loops(samples, lines)
