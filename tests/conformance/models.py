@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import collections
 import copy
+import importlib
 import sys
 import tempfile
 import time
@@ -165,7 +166,7 @@ def _train(model: Any, args: Any, outcome: Outcome) -> tuple[list[Any], list[Any
 def _exactly(model: Any, args: Any, theirs: list[Any]) -> list[Any]:
     """The results in float64, for which torch lacks some operators: then eager's own."""
     try:
-        return tensors_of(model(*[wide(a) for a in args]))
+        return tensors_of(model(*[wide(a).clone() for a in args]))
     except RuntimeError:
         return theirs
 
@@ -191,7 +192,7 @@ def try_model(name: str, how: str, dtype: str) -> Outcome:
             check(*_train(model, args, outcome))
         else:
             with torch.no_grad():
-                theirs = tensors_of(model(*args))
+                theirs = tensors_of(copy.deepcopy(model)(*copy.deepcopy(args)))  # a model may write to both
                 exact = _exactly(exact_model, args, theirs)
                 ours = globals()[f"_run_{how}"](model, args, outcome)
                 if outcome.verdict != "not exported":
@@ -222,10 +223,11 @@ def main() -> int:
     options = parser.parse_args()
     import transformers  # noqa: F401  before processes are forked, so that each need not
 
-    import tests.conformance.model_zoo_wider  # noqa: F401  which fills the list
     from tests.conformance.model_zoo import MODELS, torchvision
 
     torchvision()
+    for more in ("wider", "newer", "handwritten"):
+        importlib.import_module(f"tests.conformance.model_zoo_{more}")
     warm_up()
     names = [n for n in options.only.split(",") if n] or list(MODELS)[options.skip :]
     outcomes = []

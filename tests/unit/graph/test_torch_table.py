@@ -167,6 +167,7 @@ def test_two_tensors_of_integers(name: str) -> None:
         (lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"), [(2, 3, 6, 5)]),
         (lambda x, g, b: F.layer_norm(x, (4, 5), g, b), [(2, 3, 4, 5), (4, 5), (4, 5)]),
         (lambda x, g, b: F.group_norm(x, 2, g, b), [(2, 4, 3, 3), (4,), (4,)]),
+        (lambda x, g, b: F.instance_norm(x, None, None, g, b), [(2, 4, 3, 3), (4,), (4,)]),
         (lambda x, m, v, g, b: F.batch_norm(x, m, v.abs(), g, b), [(2, 4, 3, 3), (4,), (4,), (4,), (4,)]),
         (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), [(1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 6, 4)]),
         (

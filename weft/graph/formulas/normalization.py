@@ -148,6 +148,29 @@ def group_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     return result, compute(outer, lambda *i: mean[i], name="Mean", dtype=kind), root
 
 
+def norm_by_channel(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Over the batch and image of each channel (instance norm: of one image), with mean and reciprocal deviation.
+
+    After ``x`` the gain and shift that there are; whether each is there, epsilon.
+    """
+    *given, has_gain, has_shift, epsilon = rest
+    gain, shift = _affine(given, has_gain, has_shift)
+    sizes, kind = shape(x), working_type(x.dtype)
+    inner = (sizes[0], *sizes[2:])
+    mean, squares = row_moments(lambda i, r: cast(kind, element(x, r[0], *i, *r[1:])), sizes[1:2], inner, kind)
+    number = float(count(inner))
+    root = compute(sizes[1:2], lambda c: call("rsqrt", squares[c] / number + epsilon), name="Rstd", dtype=kind)
+
+    def end(*i: Any) -> Any:
+        return _scaled((cast(kind, x[i]) - mean[i[1]]) * root[i[1]], gain, shift, (i[1],), kind)
+
+    return (
+        compute(sizes, end, name="O", dtype=x.dtype),
+        compute(sizes[1:2], lambda c: mean[c], name="Mean", dtype=kind),
+        root,
+    )
+
+
 def local_response(x: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
     """Divided by a power of the squares of the channels around each, ``size`` of them."""
     kind, before, padded = working_type(x.dtype), (size - 1) // 2, x.outside("zero")

@@ -25,7 +25,7 @@ from weft.graph.from_torch.programs import Programs
 from weft.graph.from_torch.trace import Traced, trace
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH
-from weft.ir.errors import ArgumentError
+from weft.ir.errors import ArgumentError, UnsupportedError
 from weft.ir.numerics import CHOICES, NUMERICS
 from weft.runtime.fastcall import MISS, CallTable, Specialization
 
@@ -198,7 +198,8 @@ class CompiledModel:
             program = self._programs.find(nested, leaves, functools.partial(trace, self.model, args, named))
             part = ExportedModel(program, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
-            return InParts(f"torch.export: {reason_of(error)}", *self._in_parts)
+            who = "" if isinstance(error, UnsupportedError) else "torch.export: "
+            return InParts(f"{who}{reason_of(error)}", *self._in_parts)
         self._sees_memory = self._sees_memory or part.model.sees_memory
         is_plain = all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) and not part.model.sees_memory
         part.kinds = tuple(map(_kind, leaves)) if is_plain else None

@@ -167,9 +167,19 @@ def _batch_norm(
 def _batch_norm_either(
     t: Site, x: Edge, gain: Any, shift: Any, mean: Any, variance: Any, training: bool, momentum: float, epsilon: float
 ) -> tuple[str | None, ...]:
+    if training and mean is None:
+        return _batch_norm_of_itself(t, x, gain, shift, training, momentum, epsilon)  # type: ignore[return-value]
     if training:
-        raise UnsupportedError("statistics of the batch")
+        raise UnsupportedError("statistics of the batch that are kept")
     return _batch_norm(t, x, gain, shift, mean, variance, momentum, epsilon)  # type: ignore[return-value]
+
+
+@lowers("_native_batch_norm_legit.no_stats")
+def _batch_norm_of_itself(
+    t: Site, x: Edge, gain: Any, shift: Any, _training: bool, _momentum: float, epsilon: float
+) -> tuple[str, ...]:
+    given = [x, *(e for e in (gain, shift) if e is not None)]
+    return t.make_all(given, normalization.norm_by_channel, gain is not None, shift is not None, float(epsilon))
 
 
 def _same_type(*edges: Edge) -> None:

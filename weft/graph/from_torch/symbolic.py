@@ -34,6 +34,16 @@ def at_sizes(gm: Any, args: Sequence[Any]) -> Any:
     return _Copy(_Numbers(said, args)).copy(gm)
 
 
+def refuse_sizes_of_values(gm: Any) -> None:
+    """A graph whose sizes are not all known before it runs is none for us; its parts between may be."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    gm.graph.eliminate_dead_code()
+    for node in gm.graph.nodes:
+        if free_unbacked_symbols(node.meta.get("val")):
+            raise UnsupportedError(f"`{node.target}` gives a size that only values tell")
+
+
 def check_sizes(said: Sequence[Any], given: Sequence[Any]) -> None:
     """That what was traced for tensors as ``said`` is right for those ``given``."""
     numbers = _Numbers(said, given)

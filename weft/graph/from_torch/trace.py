@@ -30,6 +30,7 @@ from weft.graph.from_torch.edge import (
 from weft.graph.from_torch.module_state import PLAIN, ModuleState
 from weft.graph.from_torch.nest import TENSOR
 from weft.graph.from_torch.recurrent import current_weights, whole_layers
+from weft.graph.from_torch.symbolic import refuse_sizes_of_values
 from weft.ir.errors import ArgumentError, UnsupportedError
 
 
@@ -57,10 +58,14 @@ class Traced:
 def trace(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Traced:
     """``model`` for such arguments, and for all sizes of ``dims`` of each leaf of these."""
     with whole_layers():
+        traced = None
         if not any(dims):
             with contextlib.suppress(Exception):  # whatever it is, torch.export knows more, and says so where not
-                return _Walk(model, args, named).walk()
-        return read_program(export(model, args, named, dims), model)
+                traced = _Walk(model, args, named).walk()
+        if traced is None:
+            traced = read_program(export(model, args, named, dims), model)
+    refuse_sizes_of_values(traced.gm)
+    return traced
 
 
 @dataclass

@@ -20,6 +20,7 @@ from weft.graph.rewrites.move_reshapes import move_reshapes
 from weft.graph.rewrites.pixel_products import pixel_products
 from weft.graph.rewrites.row_order import row_order
 from weft.graph.rewrites.whole_attention import whole_attention
+from weft.graph.rewrites.winograd import winograd
 from weft.graph.run.arrays import Arrays
 from weft.ir.numerics import is_fast
 
@@ -50,6 +51,9 @@ def _rewrites(graph: Graph, arrays: Arrays, fold: Rewrite) -> Iterator[tuple[str
         yield "fold_scales", functools.partial(fold_scales, narrow=True)
         yield folding
     yield "pixel_products", lambda g: pixel_products(g, costs)
+    if arrays.processor.has_winograd:
+        yield "winograd", lambda g: winograd(g, costs)
+        yield folding
     yield "merge_equal", merge_equal
     yield "join_products", lambda g: join_products(g, costs)
     yield folding

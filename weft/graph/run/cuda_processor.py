@@ -50,6 +50,7 @@ class Cuda:
     measures_most = False
     turns = 1  # each of which is many runs
     folds_narrow = merges_axes = takes_pieces = wants_whole_attention = True
+    has_winograd = False
     #: NVRTC takes about as long for a product as a process takes to start
     tasks_for_workers = 3
 

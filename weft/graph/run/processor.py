@@ -60,6 +60,10 @@ class Processor(Protocol):
         """Whether attention that is written out is better one formula, for a library to take."""
 
     @property
+    def has_winograd(self) -> bool:
+        """Whether convolutions of 3x3 windows may be products of sums of pixels (`rewrites/winograd.py`)."""
+
+    @property
     def takes_pieces(self) -> bool:
         """Whether what puts a tensor together also computes its pieces: a launch costs more than an unlike thread."""
 
@@ -120,6 +124,7 @@ class Cpu:
     measures_most = True
     turns = 8
     folds_narrow = merges_axes = takes_pieces = wants_whole_attention = False
+    has_winograd = True
     tasks_for_workers = 8
 
     @property
