@@ -143,9 +143,8 @@ def _fill_images() -> None:
                               "num_attention_heads": [1, 2], "mlp_ratios": [2, 2]}),
         ("vitdet", "VitDet", 32, {**small, "image_size": 32, "patch_size": 4, "window_size": 4,
                                   "window_block_indices": [0], "use_relative_position_embeddings": True}),
-        ("superpoint", "SuperPoint", 64, {}),
     ):  # fmt: skip
-        head = {"superpoint": "SuperPointForKeypointDetection", "timm_like_hgnet": "HGNetV2ForImageClassification"}
+        head = {"timm_like_hgnet": "HGNetV2ForImageClassification"}
         put_other(name, head.get(name, f"{model}Model"), f"{model}Config",
                   lambda size=size: (image(3 if size < 40 else 1, 3, size, size),), **more)  # fmt: skip
     put_other("timesformer", "TimesformerModel", "TimesformerConfig", lambda: (torch.randn(1, 3, 3, 30, 30),),

@@ -118,6 +118,13 @@ def compile_in_parts(model: Any, compile_part: Callable[..., Any]) -> Callable[.
     return call
 
 
+def has_sizes_of_values(value: Any) -> bool:
+    """Whether a tensor that was traced has sizes that follow from values, or is such a number."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return bool(free_unbacked_symbols(value))
+
+
 @collector_paused()
 def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Any:
     """The program of ``model`` for such arguments, without Dynamo, with functional operators.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.graph.from_torch.edge import fake_tensors, torch
+from weft.graph.from_torch.edge import fake_tensors, has_sizes_of_values, torch
 from weft.ir.errors import UnsupportedError
 
 #: Calls that only say what sizes are like, which is checked here.
@@ -36,11 +36,9 @@ def at_sizes(gm: Any, args: Sequence[Any]) -> Any:
 
 def refuse_sizes_of_values(gm: Any) -> None:
     """A graph whose sizes are not all known before it runs is none for us; its parts between may be."""
-    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-
     gm.graph.eliminate_dead_code()
     for node in gm.graph.nodes:
-        if free_unbacked_symbols(node.meta.get("val")):
+        if has_sizes_of_values(node.meta.get("val")):
             raise UnsupportedError(f"`{node.target}` gives a size that only values tell")
 
 

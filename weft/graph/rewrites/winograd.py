@@ -1,9 +1,9 @@
 """Convolutions of 3x3 windows with fewer multiplications: Winograd's F(2x2, 3x3), by formulas alone.
 
-Tiles of 4x4 pixels, each two from the next, become 16 sums of pixels (`tiles`); each of these is multiplied with its own
-matrix (of `filters`, which are constants), and sums of the 16 results are 2x2 pixels of the image (`image`): 16
+Tiles of 4x4 pixels, each two from the next, become 16 sums of pixels (`tiles`); each of these is multiplied with its
+own matrix (sums of weights, which are constants), and sums of the 16 results are 2x2 pixels of the image (`image`): 16
 multiplications where windows have 36. No result is made of pixels outside its own window, and sums are shorter, so
-results are no further from exact ones than those of windows (docs/models.md).
+results are about as near to exact ones as those of windows.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any, NamedTuple
 from weft.graph.builder import formula_program
 from weft.graph.formulas import contraction, windows
 from weft.graph.formulas.common import affine, element, shape
-from weft.graph.formulas.views import reshape
+from weft.graph.formulas.views import permute, reshape
 from weft.graph.graph import Edge, Fragment, Graph, Node, Shape
 from weft.graph.groups.mapping import kind_of
 from weft.graph.rewrites.additions import Additions
 from weft.graph.rewrites.costs import Costs, all_but_first
 from weft.graph.rewrites.reorder import last, reorder_program
+from weft.ir.dtype import DType
 from weft.tensor import python_api as w
 from weft.tensor.program import TensorProgram
-from weft.tensor.python_api import Tensor, Value, compute
+from weft.tensor.python_api import Tensor, Value, cast, compute
 
 #: Pixels of a tile along one axis that are added up, each with its sign, and results of it that a pixel is made of.
 _OF_PIXELS = (((0, 1), (2, -1)), ((1, 1), (2, 1)), ((2, 1), (1, -1)), ((1, 1), (3, -1)))
 _OF_RESULTS = (((0, 1), (1, 1), (2, 1)), ((1, 1), (2, -1), (3, -1)))
-#: The same of the three weights along one axis; the second and third sum are halved.
-_OF_WEIGHTS = (((0, 1),), ((0, 1), (1, 1), (2, 1)), ((0, 1), (1, -1), (2, 1)), ((2, 1),))
-_HALVED = (1.0, 0.5, 0.5, 1.0)
+#: What the three weights along one axis are multiplied with for each sum of them.
+_OF_WEIGHTS = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
 
 
 class Window(NamedTuple):
@@ -55,14 +55,16 @@ def tiles(x: Tensor, before: Shape, count: Shape) -> Tensor:
     return compute((4, 4, batch, *count, channels), body, name="O")
 
 
-def filters(weight: Tensor) -> Tensor:
-    """Sums of the weights of each window of (filters, channels, 3, 3): 16 matrices (channels, filters)."""
-    number, channels = shape(weight)[:2]
+def weight_sums(dtype: DType) -> Tensor:
+    """What the nine weights of a window are multiplied with for each of the 16 sums of them."""
 
-    def body(a: Any, b: Any, c: Any, f: Any) -> Value:
-        return _piece(a, b, _OF_WEIGHTS, lambda u, v: element(weight, f, c, u, v), _HALVED)
+    def along(sum_of: Any, weight: Any) -> Value:
+        return _at(sum_of, [_at(weight, [cast(dtype, factor) for factor in factors]) for factors in _OF_WEIGHTS])
 
-    return compute((4, 4, channels, number), body, name="O")
+    def body(k: Any, t: Any) -> Value:
+        return along(t // 4, k // 3) * along(t % 4, k % 3)
+
+    return compute((9, 16), body, name="O", dtype=dtype)
 
 
 def image(products: Tensor, *rest: Any) -> Tensor:
@@ -82,13 +84,11 @@ def cut(y: Tensor, sizes: Shape) -> Tensor:
     return compute(sizes, lambda n, f, i, j: element(y, n, i // 2, i % 2, j // 2, j % 2, f), name="O")
 
 
-def _piece(a: Any, b: Any, terms: Sequence[Any], read: Any, scales: Sequence[float] = (1.0,) * 4) -> Value:
-    """The signed sum of what ``read`` gives that is at ``(a, b)``, times its scale."""
+def _piece(a: Any, b: Any, terms: Sequence[Any], read: Any) -> Value:
+    """The signed sum of what ``read`` gives that is at ``(a, b)``."""
 
     def here(k: int, m: int) -> Value:
-        value = _signed_sum((s * t, read(u, v)) for (u, s), (v, t) in pairs(terms[k], terms[m]))
-        scale = scales[k] * scales[m]
-        return value if scale == 1 else value * scale
+        return _signed_sum((s * t, read(u, v)) for (u, s), (v, t) in pairs(terms[k], terms[m]))
 
     number = range(len(terms))
     return _at(a, [_at(b, [here(k, m) for m in number]) for k in number])
@@ -103,9 +103,9 @@ def _at(index: Any, pieces: Sequence[Value]) -> Value:
 
 def _signed_sum(terms: Iterable[tuple[int, Value]]) -> Value:
     """The first of which has no sign."""
-    total: Any = None
-    for sign, value in terms:
-        total = value if total is None else total + value if sign > 0 else total - value
+    (_, total), *rest = terms
+    for sign, value in rest:
+        total = total + value if sign > 0 else total - value
     return total
 
 
@@ -159,7 +159,7 @@ class _Rewriter(Additions):
     def _ways(self, node: Fragment, window: Window) -> tuple[TensorProgram, TensorProgram]:
         """The product of tiles, and the convolution as it is, with its features last."""
         pixels, factor, _ = self._edges(node, window)
-        images = [b for b in (node.program.inputs[0], *node.program.outputs, *node.program.temporaries)]
+        images = node.program.inputs[0], *node.program.outputs, *node.program.temporaries
         as_it_is = reorder_program(node.program, {b.name: last(4, 1) for b in images})
         return formula_program("product", [pixels, factor], contraction.matmul), as_it_is
 
@@ -182,11 +182,9 @@ class _Rewriter(Additions):
 
     def _rewritten(self, node: Fragment, window: Window) -> Iterator[Node]:
         x, weight = (self.edges[n] for n in node.inputs[:2])
-        _, factor, products = self._edges(node, window)
         made: list[Node] = []
         pixels = self._pixels_of(x, window, made)
-        summed = self.make(f"{weight.name}_sums", (weight.name,), made, filters)
-        matrices = self.make(f"{weight.name}_matrices", (summed,), made, reshape, factor.shape)
+        matrices = self._matrices_of(weight, made)
         product = self.make(f"{node.name}_products", (pixels, matrices), made, contraction.matmul)
         sizes = (4, 4, x.shape[0], *window.tiles, weight.shape[0])
         tiled = self.make(f"{node.name}_tiles", (product,), made, reshape, sizes)
@@ -202,3 +200,12 @@ class _Rewriter(Additions):
             name = self.make(f"{x.name}_sums", (summed,), made, reshape, (16, rows, x.shape[1]))
             self._tiles[x.name, window] = name
         return self._tiles[x.name, window]
+
+    def _matrices_of(self, weight: Edge, made: list[Node]) -> str:
+        """The sums of weights, (16, channels, filters): a product that constants are computed by."""
+        number, channels = weight.shape[:2]
+        spread = self.make(f"{weight.name}_spread", (), made, weight_sums, weight.dtype)
+        rows = self.make(f"{weight.name}_rows", (weight.name,), made, reshape, (number * channels, 9))
+        summed = self.make(f"{weight.name}_sums", (rows, spread), made, contraction.matmul)
+        apart = self.make(f"{weight.name}_apart", (summed,), made, reshape, (number, channels, 16))
+        return self.make(f"{weight.name}_matrices", (apart,), made, permute, (2, 1, 0))
