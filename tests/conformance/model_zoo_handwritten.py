@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 from tests.conformance.model_zoo import image, put, tokens
 
@@ -330,7 +330,7 @@ class Spectrum(nn.Module):
 
 
 class Pointwise(nn.Module):
-    """Functions and types that few models have together: integers, bits, rounding, comparison chains, type promotion."""
+    """Functions and types that few models have together: integers, bits, rounding, comparisons, mixed types."""
 
     def forward(self, x: Any, n: Any) -> Any:
         h = torch.hypot(x, x.roll(1, 0)) + torch.special.erfcx(x.clamp(-2, 2)) + torch.logaddexp(x, -x)

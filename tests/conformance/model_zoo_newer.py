@@ -53,7 +53,8 @@ def _fill_decoders() -> None:
                                    "mamba_n_groups": 1, "mamba_chunk_size": 4}),
         ("lfm2", "Lfm2", {"layer_types": ["conv", "full_attention"]}),
         ("ministral", "Ministral", {"head_dim": 8, "sliding_window": 4}), ("nanochat", "NanoChat", {}),
-        ("phimoe", "Phimoe", {"num_local_experts": 4, "intermediate_size": 48}), ("vaultgemma", "VaultGemma", {"head_dim": 8}),
+        ("phimoe", "Phimoe", {"num_local_experts": 4, "intermediate_size": 48}),
+        ("vaultgemma", "VaultGemma", {"head_dim": 8}),
         ("minimax", "MiniMax", {"num_local_experts": 4, "block_size": 4, "head_dim": 8,
                                 "intermediate_size": 48}),
         ("flex_olmo", "FlexOlmo", {"num_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 48}),
@@ -154,7 +155,8 @@ def _fill_images() -> None:
     put_other("vjepa2", "VJEPA2Model", "VJEPA2Config", lambda: (torch.randn(1, 4, 3, 32, 32),), crop_size=32,
               patch_size=16, frames_per_clip=4, hidden_size=36, num_hidden_layers=2, num_attention_heads=2,
               pred_hidden_size=24, pred_num_attention_heads=2, pred_num_hidden_layers=1)  # fmt: skip
-    put_other("depth_anything", "DepthAnythingForDepthEstimation", "DepthAnythingConfig", lambda: (image(1, 3, 56, 70),),
+    put_other("depth_anything", "DepthAnythingForDepthEstimation", "DepthAnythingConfig",
+              lambda: (image(1, 3, 56, 70),),
               backbone_config={"model_type": "dinov2", **small, "patch_size": 14, "image_size": 56,
                                "num_hidden_layers": 4, "out_indices": [1, 2, 3, 4], "reshape_hidden_states": False,
                                "apply_layernorm": True},
@@ -167,7 +169,8 @@ def _rt_detr() -> Made:
     import transformers
 
     backbone = transformers.RTDetrResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 16, 24], depths=[1, 1, 1, 1],
-                                               layer_type="basic", out_features=["stage2", "stage3", "stage4"])  # fmt: skip
+                                               layer_type="basic",
+                                               out_features=["stage2", "stage3", "stage4"])  # fmt: skip
     config = transformers.RTDetrConfig(
         backbone_config=backbone, backbone=None, encoder_hidden_dim=16, encoder_in_channels=[16, 16, 24], d_model=16,
         encoder_ffn_dim=24, decoder_ffn_dim=24, encoder_attention_heads=2, decoder_attention_heads=2, num_queries=9,
@@ -189,7 +192,8 @@ def _fill_sounds() -> None:
               hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37,
               feature_projection_input_dim=20)  # fmt: skip
     put_other("encodec", "EncodecModel", "EncodecConfig", lambda: (torch.randn(1, 1, 333),), num_filters=4,
-              hidden_size=16, codebook_size=16, codebook_dim=16, upsampling_ratios=[4, 2], num_lstm_layers=1)  # fmt: skip
+              hidden_size=16, codebook_size=16, codebook_dim=16, upsampling_ratios=[4, 2],
+              num_lstm_layers=1)  # fmt: skip
     put_other("dac", "DacModel", "DacConfig", lambda: (torch.randn(1, 1, 320),), encoder_hidden_size=8,
               downsampling_ratios=[2, 4], decoder_hidden_size=32, upsampling_ratios=[4, 2], n_codebooks=2,
               codebook_size=16, codebook_dim=4)  # fmt: skip
@@ -207,7 +211,8 @@ def _fill_sounds() -> None:
               context_length=32, patch_length=4, patch_stride=4, d_model=16, num_attention_heads=4, ffn_dim=37,
               num_hidden_layers=2)  # fmt: skip
     put_other("patchtsmixer", "PatchTSMixerModel", "PatchTSMixerConfig", lambda: (torch.randn(3, 32, 2),),
-              num_input_channels=2, context_length=32, patch_length=4, patch_stride=4, d_model=16, num_layers=2)  # fmt: skip
+              num_input_channels=2, context_length=32, patch_length=4, patch_stride=4, d_model=16,
+              num_layers=2)  # fmt: skip
     put_other("univnet", "UnivNetModel", "UnivNetConfig", lambda: (torch.randn(1, 9, 12),), num_mel_bins=12,
               model_in_channels=64, model_hidden_channels=8, resblock_stride_sizes=[2, 2, 2],
               resblock_kernel_sizes=[3, 3, 3], resblock_dilation_sizes=[[1, 3]] * 3)  # fmt: skip
@@ -220,8 +225,10 @@ def _fill_sequences() -> None:
     for name, model in (("bigbird_pegasus", "BigBirdPegasus"), ("mvp", "Mvp"), ("plbart", "PLBart"),
                         ("pegasus_x", "PegasusX"), ("nllb_moe", "NllbMoe"), ("blenderbot_small", "BlenderbotSmall"),
                         ("fsmt", "FSMT")):  # fmt: skip
-        more: dict[str, Any] = {"nllb_moe": {"num_experts": 4}, "fsmt": {"src_vocab_size": 99, "tgt_vocab_size": 99,
-                                                                         "langs": ["a", "b"]}}.get(name, {})  # fmt: skip
+        more: dict[str, Any] = {
+            "nllb_moe": {"num_experts": 4},
+            "fsmt": {"src_vocab_size": 99, "tgt_vocab_size": 99, "langs": ["a", "b"]},
+        }.get(name, {})
         put_called_by_name(name, f"{model}ForConditionalGeneration", f"{model}Config", pair, **{**small, **more})
     put_called_by_name("prophetnet", "ProphetNetModel", "ProphetNetConfig", pair, vocab_size=99, hidden_size=32,
                        num_encoder_layers=1, num_decoder_layers=1, num_encoder_attention_heads=4,
@@ -229,7 +236,8 @@ def _fill_sequences() -> None:
                        max_position_embeddings=64, use_cache=False)  # fmt: skip
     put_called_by_name("t5gemma", "T5GemmaForConditionalGeneration", "T5GemmaConfig", pair, vocab_size=99,
                        encoder={**DECODER, "head_dim": 8, "sliding_window": 4},
-                       decoder={**DECODER, "head_dim": 8, "sliding_window": 4, "cross_attention_hidden_size": 32})  # fmt: skip
+                       decoder={**DECODER, "head_dim": 8, "sliding_window": 4,
+                                "cross_attention_hidden_size": 32})  # fmt: skip
 
 
 def put_timm(name: str, size: int, batch: int = 1, **options: Any) -> None:
@@ -245,13 +253,16 @@ def _fill_timm() -> None:
     for name in ("resnetv2_50", "seresnet18", "ecaresnet26t", "gcresnet33ts", "res2net50_26w_4s",
                  "skresnet18", "rexnet_100", "ghostnet_100", "hardcorenas_a", "lcnet_050", "mobilenetv4_conv_small",
                  "fastvit_t8", "repvgg_a0", "vovnet39a", "cspresnet50", "nf_regnet_b0", "dpn48b", "selecsls42",
-                 "tinynet_e", "repghostnet_050", "mobileone_s0", "edgenext_xx_small", "inception_next_tiny"):  # fmt: skip
+                 "tinynet_e", "repghostnet_050", "mobileone_s0", "edgenext_xx_small",
+                 "inception_next_tiny"):  # fmt: skip
         put_timm(name, 65)
     for name in ("deit_tiny_patch16_224", "cait_xxs24_224", "xcit_nano_12_p16_224", "pit_ti_224", "mixer_s32_224",
-                 "resmlp_12_224", "gmlp_ti16_224", "convmixer_768_32", "coat_tiny", "crossvit_tiny_240", "beit_base_patch16_224",
+                 "resmlp_12_224", "gmlp_ti16_224", "convmixer_768_32", "coat_tiny", "crossvit_tiny_240",
+                 "beit_base_patch16_224",
                  "efficientformer_l1", "efficientvit_b0", "davit_tiny", "gcvit_xxtiny", "tiny_vit_5m_224",
                  "volo_d1_224", "visformer_tiny", "sequencer2d_s", "poolformerv2_s12", "starnet_s1", "caformer_s18",
-                 "twins_svt_small", "nest_tiny", "mvitv2_tiny", "eva02_tiny_patch14_224", "coatnet_nano_rw_224"):  # fmt: skip
+                 "twins_svt_small", "nest_tiny", "mvitv2_tiny", "eva02_tiny_patch14_224",
+                 "coatnet_nano_rw_224"):  # fmt: skip
         put_timm(name, 240 if "240" in name else 224)
 
 

@@ -513,3 +513,33 @@ def test_a_schedule_that_fails_while_layouts_are_priced(
     fast = weft.compile(model, (x,))
     same(fast(x), model(x))
     assert compiled_part(fast).reason is None
+
+
+class ScaledLater(nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.window, self.linear, self.scale = nn.Conv1d(6, 8, 3), nn.Linear(7, 8), nn.Parameter(torch.randn(8))
+
+    def forward(self, x: Any) -> Any:
+        y = self.window(x)
+        return y * self.scale[:, None] + self.scale[None, :, None], self.linear(y) * self.scale.unsqueeze(0)
+
+
+def test_scales_that_are_views_made_after_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_FAULTS", "raise")
+    model, x = ScaledLater().eval(), torch.randn(2, 6, 9)
+    torch.testing.assert_close(weft.compile(model, (x,))(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_what_only_values_tell_the_size_of_is_left_out() -> None:
+    """It was the end of compiling the whole model."""
+
+    def chosen(x: Any) -> Any:
+        rows = torch.relu(x * 2 + 1)
+        return rows[rows.sum(1) > 3] @ x.mT
+
+    x = torch.randn(6, 4)
+    with pytest.warns(UserWarning, match=r"in parts: `aten\.index\.Tensor` gives a size that only values tell"):
+        fast = weft.compile(chosen, (x,))
+    torch.testing.assert_close(fast(x), chosen(x))
+    assert "kernel" in weft.explain(fast)

@@ -8,7 +8,9 @@ name takes part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from weft.graph.graph import Edge, Fragment, Graph, Node, Opaque
@@ -49,10 +51,20 @@ class _Folder:
             product = self._product_before(node)
             made = None if product is None or not isinstance(node, Fragment) else self._folded(product, node)
             if product is not None and made is not None:
-                nodes[product.name], nodes[node.name] = made[:2], made[2:]
+                ahead = 2 if self._are_there(made[:2], product) else 0  # else all of it waits for the scale
+                nodes[product.name], nodes[node.name] = made[:ahead], made[ahead:]
                 nodes |= {r.name: [] for r in self.graph.readers[product.outputs[0]] if not self._is_read(r)}
         changed: tuple[Node, ...] = tuple(n for several in nodes.values() for n in several)
         return replace(self.graph, edges=self.edges, nodes=changed)
+
+    def _are_there(self, made: Sequence[Node], node: Node) -> bool:
+        """Whether all that new nodes read is made before ``node`` runs."""
+        makers = (self.graph.producers.get(name) for new in made for name in new.inputs)
+        return all(self._places[maker.name] < self._places[node.name] for maker in makers if maker is not None)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {node.name: place for place, node in enumerate(self.graph.nodes)}
 
     def _product_before(self, node: Node) -> Fragment | None:
         """The product whose result ``node``, a formula, is the only one to read."""
