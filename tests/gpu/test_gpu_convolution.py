@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -99,10 +99,13 @@ def finished(sums: np.ndarray, d: Drawn, bias: np.ndarray, residual: np.ndarray)
     return np.maximum(wide, 0) if "max" in DONE[d.done] else wide
 
 
-def drawn_convolution(seed: int) -> MatrixProgram:
+def drawn_convolution(seed: int, *, small: bool = False) -> MatrixProgram:
     """Any sizes, both layouts, groups, windows, strides, spacings, zeros around, and what is done with sums; channels
     that the copy engine can fetch and others; of every third draw few, in several groups."""
     d, rng = Drawn.draw(seed, few=seed % 3 == 2), np.random.default_rng(seed)
+    if small:
+        d = replace(d, images=min(d.images, 2), size=min(d.size, 9 + d.size % 5), groups=min(d.groups, 2),
+                    channels=min(d.channels, 72), filters=min(d.filters, 72))  # fmt: skip
     dtype = weft.numpy_dtype("bfloat16")
     shapes = [
         (d.images, d.size, d.size, d.groups, d.channels), (d.groups, d.filters, d.window, d.window, d.channels),

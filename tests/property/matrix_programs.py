@@ -1,7 +1,8 @@
 """Random matrix work, as the text of a definition with arguments and what float64 gives: products, layers (two of them
-one after the other), attentions.
+one after the other), attentions and their gradients.
 
-Sizes, layouts, types, batches, formulas of sums and of scores are drawn, masks written in several ways.
+Sizes, layouts, types, batches, formulas of sums and of scores are drawn, masks written in several ways; ``small`` sizes
+are a few tiles, for where a GPU's programs run on a CPU.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ def sigmoid(x: Array) -> Array:
     return 0.5 + 0.5 * np.tanh(0.5 * x)
 
 
-def draw_product(seed: int) -> MatrixProgram:
+def draw_product(seed: int, *, small: bool = False) -> MatrixProgram:
     """Batches of none, one or both operands, axes of each in any order that keeps a plain one innermost."""
     rng = np.random.default_rng(seed)
-    sizes = dict(zip("mnk", _product_sizes(rng)))
+    sizes = dict(zip("mnk", _product_sizes(rng, small)))
     dtype = str(rng.choice(list(TYPES), p=[0.4, 0.2, 0.1, 0.05, 0.1, 0.15]))
     batch = str(rng.choice(["", "x"], p=[0.75, 0.25]))
-    sizes["x"] = int(rng.integers(1, 7))
+    sizes["x"] = int(rng.integers(1, 3 if small else 7))
     left, right, at = _axes(rng, batch, "mk"), _axes(rng, str(rng.choice(["", batch])), "nk"), f"{batch}mn"
     if rng.random() < 0.15:
         at = at.replace("mn", "nm")
@@ -86,8 +87,11 @@ def draw_product(seed: int) -> MatrixProgram:
     return MatrixProgram(text, numerics, [*given.values(), *beside.values()], [wanted], tolerance)
 
 
-def _product_sizes(rng: np.random.Generator) -> tuple[int, int, int]:
+def _product_sizes(rng: np.random.Generator, small: bool) -> tuple[int, int, int]:
     kind = rng.random()
+    if small:
+        m, n, k = (int(rng.integers(1, 9)) * int(rng.choice([1, 3, 8, 16])) for _ in range(3))
+        return (int(rng.integers(1, 17)), 8 * n, 64 * int(rng.integers(1, 5))) if kind < 0.2 else (m, n, k)
     if kind < 0.2:  # few rows of many columns and steps, as decoding has them
         return int(rng.integers(1, 17)), 32 * int(rng.integers(8, 100)), 64 * int(rng.integers(4, 40))
     m, n, k = (int(rng.integers(1, 60)) * int(rng.choice([1, 2, 8, 8, 16])) for _ in range(3))
@@ -187,7 +191,7 @@ BEFORE = """    Z(b,h,s,t) = W(b,h,s,t) / L(b,h,s)
     O({oi}) = {type}(U(b,h,s,e))"""
 
 
-def draw_attention(seed: int) -> MatrixProgram:
+def draw_attention(seed: int, *, small: bool = False) -> MatrixProgram:
     """Heads before or after positions, groups of heads, keys before the queries, any widths and formulas of scores."""
     rng = np.random.default_rng(seed)
     dtype = str(rng.choice(["bfloat16", "float16"]))
@@ -195,7 +199,16 @@ def draw_attention(seed: int) -> MatrixProgram:
     queries = int(rng.integers(1, 40)) * int(rng.choice([1, 8, 16]))
     before = 0 if rng.random() < 0.6 else int(rng.integers(0, 300))
     d, e = (int(rng.choice([64, 64, 128, 128, 32, 40, 80, 96, 192])) for _ in range(2))
-    sizes = {"b": int(rng.integers(1, 3)), "h": each * groups, "g": groups, "s": queries, "t": queries + before}
+    if small:
+        each, groups, queries, before = each % 3, 1, 64 + queries % 11, before % 30
+        d, e = (int(rng.choice([64, 32, 40])) for _ in range(2))
+    sizes = {
+        "b": 1 if small else int(rng.integers(1, 3)),
+        "h": each * groups,
+        "g": groups,
+        "s": queries,
+        "t": queries + before,
+    }
     sizes |= {"d": d, "e": d if rng.random() < 0.7 else e}
     heads_first = rng.random() < 0.7
     axes = {name: text if heads_first else text[0] + text[2] + text[1] + text[3]
@@ -224,6 +237,91 @@ def _attention(given: Sequence[Array], axes: dict[str, str], each: int, change: 
     return result
 
 
+#: Attention's gradients; those of keys that heads share are sums over these, at once or one after the other.
+GRADIENT = """def f({type}({q}) Q, {type}({k}) K, {type}({v}) V, {type}({o}) O, {type}({o}) N, float32(B,H,S) L)
+        -> ({type}({q}) dQ, {type}({k}) dK, {type}({v}) dV) {{
+    X(b,h,s,t) +=! float32(Q({qi})) * float32(K({ki}))
+    P(b,h,s,t) = {keep}exp(X(b,h,s,t) * {scale} - L(b,h,s)){otherwise}
+    R(b,h,s) +=! float32(N({oi})) * float32(O({oi}))
+    Y(b,h,s,t) +=! float32(N({oi})) * float32(V({vi}))
+    Z(b,h,s,t) = P(b,h,s,t) * (Y(b,h,s,t) - R(b,h,s))
+{sums}
+    UQ({qi}) +=! Z(b,h,s,t) * float32(K({ki}))
+    dQ({qi}) = {type}(UQ({qi}) * {scale})
+    dK({kg}) = {type}(UK({kg}) * {scale})
+    dV({vg}) = {type}(UV({vg}))
+}}"""
+#: Over rows and heads at once, or over rows for each head first.
+AT_ONCE = """    UV({vg}) +=! P(b,{hg},s,t) * float32(N({og})){where}
+    UK({kg}) +=! Z(b,{hg},s,t) * float32(Q({qg})){where}"""
+ONE_BY_ONE = """    EV({vh}) +=! P(b,h,s,t) * float32(N({oi}))
+    EK({kh}) +=! Z(b,h,s,t) * float32(Q({qi}))
+    UV({vg}) +=! EV({ve}){where}
+    UK({kg}) +=! EK({ke}){where}"""
+
+
+def draw_gradient(seed: int, *, small: bool = False) -> MatrixProgram:
+    """Gradients of queries, keys and values from results, their gradient and logarithms of sums of exponentials."""
+    rng = np.random.default_rng(seed)
+    dtype, causal = str(rng.choice(["bfloat16", "float16"])), bool(rng.integers(2))
+    each, groups = int(rng.choice([1, 2, 4])), int(rng.integers(1, 4))
+    sizes = {"b": int(rng.integers(1, 3)), "s": int(rng.integers(1, 40)) * int(rng.choice([1, 8, 16]))}
+    sizes["t"] = sizes["s"] if causal or rng.random() < 0.6 else int(rng.integers(1, 500))
+    d, e = (int(rng.choice([64, 64, 128, 128, 32, 40, 80, 96, 192, 256])) for _ in range(2))
+    e = d if rng.random() < 0.7 else e
+    if small:
+        each, groups, d, e = each % 3 + 1, 1, *(int(x) for x in rng.choice([64, 32, 40], 2))
+        sizes |= {"b": 1, "s": 64 + sizes["s"] % 9, "t": 64 + sizes[("t", "s")[causal]] % 9}
+    sizes |= {"h": each * groups, "g": groups, "d": d, "e": e}
+    heads_first, scale = rng.random() < 0.7, d**-0.5
+    axes = {name: text if heads_first else text[0] + text[2] + text[1] + text[3]
+            for name, text in (("q", "bhsd"), ("k", "bgtd"), ("v", "bgte"), ("o", "bhse"))}  # fmt: skip
+    q, k, v, g = (_normal(rng, axes[name], sizes, dtype) for name in "qkvo")
+    wanted, logs, out = _gradient((q, k, v, g), axes, each, causal)
+    text = _gradient_text(axes, dtype, scale, causal, each, at_once=each == 1 or rng.random() < 0.7)
+    given = [q, k, v, np.ascontiguousarray(out.astype(q.dtype)), g, logs.astype(np.float32)]
+    return MatrixProgram(text, "fast", given, wanted, 1.2e-2 if dtype == "bfloat16" else 4e-3)
+
+
+def _gradient_text(axes: dict[str, str], dtype: str, scale: float, causal: bool, each: int, *, at_once: bool) -> str:
+    head = f"g*{each}+r" if each > 1 else "g"
+    named = {name: _list(text.upper()) for name, text in axes.items()}
+    named |= {f"{name}i": _list(text).replace("g", f"h/{each}" if each > 1 else "h") for name, text in axes.items()}
+    named |= {f"{name}g": _list(text).replace("h", head) for name, text in axes.items()}
+    named |= {f"{name}h": _list(axes[name]).replace("g", "h") for name in "kv"}
+    named |= {f"{name}e": _list(axes[name]).replace("g", head) for name in "kv"}
+    named |= {"type": dtype, "scale": f"{scale:.8f}", "hg": head, "where": f" where r in 0:{each}" if each > 1 else ""}
+    named |= {"keep": "s >= t ? " if causal else "", "otherwise": " : 0.0" if causal else ""}
+    return GRADIENT.format(**named, sums=(AT_ONCE if at_once else ONE_BY_ONE).format(**named))
+
+
+def _gradient(
+    given: Sequence[Array], axes: dict[str, str], each: int, causal: bool
+) -> tuple[list[Array], Array, Array]:
+    """The gradients, the logarithms, and the results."""
+    order = {
+        name: [text.index(a) for a in ("bhsd", "bgtd", "bgte", "bhse")["qkvo".index(name)]]
+        for name, text in axes.items()
+    }
+    q, k, v, g = (np.transpose(x.astype(np.float64), order[name]) for x, name in zip(given, "qkvo"))
+    k, v = (np.repeat(x, each, 1) for x in (k, v))
+    scale = q.shape[-1] ** -0.5
+    x = q @ k.swapaxes(-1, -2) * scale
+    if causal:
+        x = np.where(np.arange(x.shape[2])[:, None] >= np.arange(x.shape[3]), x, -np.inf)
+    top = x.max(-1, keepdims=True)
+    logs = np.log(np.exp(x - top).sum(-1)) + top[..., 0]
+    p = np.exp(x - logs[..., None])
+    out = p @ v
+    z = p * (g @ v.swapaxes(-1, -2) - (g * out).sum(-1, keepdims=True)) * scale
+    shared = [
+        y.reshape(y.shape[0], -1, each, *y.shape[2:]).sum(2) for y in (z.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ g)
+    ]
+    back = {name: np.argsort(order[name]) for name in order}
+    made = [np.transpose(y, back[name]) for y, name in zip((z @ k, *shared), "qkv")]
+    return made, logs, np.transpose(out, back["o"])
+
+
 #: What is done with sums ``s`` of the first of two products, ``b`` and ``r`` beside: formula, and the same in NumPy.
 BETWEEN: dict[str, tuple[str, Callable[..., Array]]] = {
     "bias, ReLU": ("max({s} + {b}, 0.0)", lambda s, b, r: np.maximum(s + b, 0)),
@@ -232,12 +330,14 @@ BETWEEN: dict[str, tuple[str, Callable[..., Array]]] = {
 }
 
 
-def draw_layers(seed: int) -> MatrixProgram:
+def draw_layers(seed: int, *, small: bool = False) -> MatrixProgram:
     """Two products with a formula between them and one after, as layers have them: any layouts, batches before rows."""
     rng = np.random.default_rng(seed)
     dtype, batch = str(rng.choice(["bfloat16", "float16"])), str(rng.choice(["", "z"], p=[0.7, 0.3]))
     sizes = {a: int(rng.choice([64, 64, 128, 192, 256, 8 * rng.integers(2, 40)])) for a in "hkn"}
     sizes |= {"m": int(rng.integers(100, 1500)), "z": int(rng.integers(1, 5))}
+    if small:
+        sizes = {a: min(n, 2 if a == "z" else 130 if a == "m" else 64) for a, n in sizes.items()}
     axes = {"X": f"{batch}mk", "W": str(rng.choice(["hk", "kh"])), "B": "h", "R": f"{batch}mh"}
     axes |= {"V": str(rng.choice(["nh", "hn"])), "D": "n"}
     name = str(rng.choice(list(BETWEEN)))

@@ -47,7 +47,7 @@ def supported_archs() -> tuple[str, ...]:
 def compile_cubin(text: str, arch: str, *, fast: bool) -> bytes:
     """Machine code for GPUs of architecture ``arch``."""
     _check_arch(arch)
-    return _compile(text, (f"--gpu-architecture={arch}", *_options(fast)), "CUBIN")
+    return _compile(text, (f"--gpu-architecture={arch}", *_options(fast), *_side_by_side(text)), "CUBIN")
 
 
 def compile_ptx(text: str, arch: str, *, fast: bool) -> str:
@@ -80,6 +80,12 @@ def _options(fast: bool) -> tuple[str, ...]:
     """Strict code rounds every operation once; fast code may fuse products into sums and divide by reciprocals."""
     numerics = ("--fmad=true", "--prec-div=false", "--prec-sqrt=false") if fast else ("--fmad=false",)
     return ("--std=c++17", "--minimal", "--extra-device-vectorization", *numerics)
+
+
+def _side_by_side(text: str) -> tuple[str, ...]:
+    """Several kernels are optimized by several threads, where NVRTC knows how to."""
+    is_worth_it = text.count("__global__") > 1 and (os.cpu_count() or 1) > 2
+    return ("--split-compile=0",) if is_worth_it and int(nvrtc_version().partition(".")[0]) >= 13 else ()
 
 
 def _check_arch(arch: str) -> None:
