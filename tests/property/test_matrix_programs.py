@@ -1,5 +1,5 @@
-"""Random products, layers, convolutions, attentions and their gradients as scheduled for an H200: built by NVRTC, and the
-same schedules run on the CPU against float64. On a device, more and larger ones: `tests/gpu/test_gpu_random.py`."""
+"""Random products, layers, convolutions, attentions and their gradients as scheduled for an H200: built by NVRTC, and
+the same schedules run on the CPU against float64. On a device, more and larger ones: `tests/gpu/test_gpu_random.py`."""
 
 from __future__ import annotations
 
