@@ -35,7 +35,7 @@ _TO_HOST = frozenset({"-Xcompiler", "--compiler-options"})
 #: CUDA's libraries: what programs need of them is in the runtime library.
 _OWN_LIBRARIES = frozenset({
     "cudart", "cudart_static", "cuda", "cublas", "cublasLt", "curand", "cufft", "cusparse", "cudadevrt", "nvToolsExt",
-    "cutil", "cutil_x86_64",
+    "cutil", "cutil_x86_64", "nvrtc",
 })  # fmt: skip
 
 

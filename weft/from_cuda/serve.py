@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ from typing import IO
 
 from weft.from_cuda.kept_code import KeptCode, Refusal
 from weft.from_cuda.kept_launches import remember_launches
+from weft.ir.errors import Error
 
 
 @dataclass
@@ -27,7 +29,10 @@ class Server:
     made: int = 0
 
     def answer(self, question: str) -> str:
-        """The answer to a line of a program's: ``kernel UNIT SOURCE NAME`` or ``launch UNIT SOURCE NAME LAUNCH``."""
+        """The answer to a line of a program's: ``kernel UNIT SOURCE NAME``, ``launch UNIT SOURCE NAME LAUNCH``, or
+        ``compile FOLDER`` for a module of text."""
+        if question.startswith("compile "):
+            return self.compile(Path(question.removeprefix("compile ")))
         _, unit, source, kernel, *launch = question.split(" ", 4)
         if unit not in self.sources:  # then its kernels are to run thread by thread
             return "no\n"
@@ -46,6 +51,21 @@ class Server:
         library = self.folder / f"{self.made}.so"
         library.write_bytes(found.library)
         return f"ok\n{library}\n{found.entry}\n{found.slots}"
+
+    def compile(self, given: Path) -> str:
+        from weft.from_cuda.runtime_module import build_module
+
+        self.made += 1
+        try:
+            module = build_module(given, self.folder / f"module{self.made}")
+        except Error as error:
+            (given / "log").write_text(f"{error}\n")
+            return "no\n"
+        finally:
+            if not (given / "log").exists():
+                shutil.rmtree(given, ignore_errors=True)
+        self.sources = {**self.sources, module.unit: (module.source, module.flags)}
+        return f"ok\n{module.library}\n{module.unit}\n"
 
     def serve(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rw", encoding="utf-8", errors="surrogateescape") as lines:

@@ -100,7 +100,7 @@ def run_tool(command: Sequence[str], *, echo: bool = True) -> str:
 #: Libraries of NVIDIA's that there is nothing of, by how their headers begin.
 _ABSENT = {
     "cudnn": "cuDNN", "cusolver": "cuSOLVER", "cutensor": "cuTENSOR", "npp": "NPP", "nvjpeg": "nvJPEG", "nccl": "NCCL",
-    "nvrtc": "NVRTC", "nvJitLink": "nvJitLink", "nvml": "NVML", "cusparseLt": "cuSPARSELt", "cublasXt": "cuBLASXt",
+    "nvJitLink": "nvJitLink", "nvml": "NVML", "cusparseLt": "cuSPARSELt", "cublasXt": "cuBLASXt",
     "cutlass/": "CUTLASS", "cute/": "CuTe", "nvscibuf": "NvSci", "optix": "OptiX",
 }  # fmt: skip
 _NO_HEADER = re.compile(

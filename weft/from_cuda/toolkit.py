@@ -13,7 +13,18 @@ from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import INCLUDE, run_tool
 
 #: Libraries that makefiles name; all that there is, is in the first.
-_LIBRARIES = ("cudart", "cudart_static", "cuda", "cudadevrt", "cublas", "cublasLt", "curand", "cufft", "cusparse")
+_LIBRARIES = (
+    "cudart",
+    "cudart_static",
+    "cuda",
+    "cudadevrt",
+    "cublas",
+    "cublasLt",
+    "curand",
+    "cufft",
+    "cusparse",
+    "nvrtc",
+)
 
 
 def write_toolkit(folder: Path) -> Path:

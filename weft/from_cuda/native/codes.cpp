@@ -188,32 +188,6 @@ int server() {
   return found;
 }
 
-// Asks the process that started this one; its answer, to be freed, or null.
-char *ask(const char *question) {
-  static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-  if (answer_here) {
-    const char *found = answer_here(question);
-    return found && strncmp(found, "ok", 2) == 0 ? strdup(found) : nullptr;
-  }
-  if (server() < 0) return nullptr;
-  pthread_mutex_lock(&one_at_a_time);
-  size_t room = 1 << 16, length = 0;
-  char *answer = (char *)malloc(room);
-  bool is_asked = write(server(), question, strlen(question)) == (ssize_t)strlen(question);
-  // An answer is lines up to an empty one.
-  while (is_asked && !(length >= 2 && answer[length - 1] == '\n' && answer[length - 2] == '\n')) {
-    if (length + 1 == room) answer = (char *)realloc(answer, room *= 2);
-    ssize_t got = read(server(), answer + length, room - 1 - length);
-    if (got <= 0) break;
-    length += (size_t)got;
-  }
-  answer[length] = 0;
-  pthread_mutex_unlock(&one_at_a_time);
-  if (strncmp(answer, "ok", 2) == 0) return answer;
-  free(answer);
-  return nullptr;
-}
-
 void make_key(const grid_code *codes, const weft_launch *launch, void **arguments, char *key, size_t room) {
   int at = snprintf(key, room, "%u %u %u %d %d %d %lu ", launch->block[0], launch->block[1], launch->block[2],
                     launch->grid[0] == 1, launch->grid[1] == 1, launch->grid[2] == 1, (unsigned long)launch->shared_bytes);
@@ -262,7 +236,7 @@ bool knows_pointers(grid_code *codes, const weft_kernel *kernel) {
     }
   char question[4096];
   snprintf(question, sizeof question, "kernel %s %s %s\n", kernel->unit, kernel->source, kernel->name);
-  if (char *answer = codes->is_known ? nullptr : ask(question)) {
+  if (char *answer = codes->is_known ? nullptr : weft_ask(question)) {
     read_pointers(next_line(answer), codes);
     free(answer);
   }
@@ -303,7 +277,7 @@ version *find_version(grid_code *codes, const weft_kernel *kernel, const char *k
   if (find_embedded(unit, name, key, made)) return made;
   char question[8192];
   snprintf(question, sizeof question, "launch %s %s %s %s\n", unit, kernel->source, name, key);
-  char *answer = ask(question);
+  char *answer = weft_ask(question);
   if (!answer) {
     char plain[2048];
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(key, "#"), key);
@@ -337,6 +311,31 @@ bool fits_textures(const char *slots, const uint64_t *values) {
 }
 
 }  // namespace
+
+char *weft_ask(const char *question) {
+  static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+  if (answer_here) {
+    const char *found = answer_here(question);
+    return found && strncmp(found, "ok", 2) == 0 ? strdup(found) : nullptr;
+  }
+  if (server() < 0) return nullptr;
+  pthread_mutex_lock(&one_at_a_time);
+  size_t room = 1 << 16, length = 0;
+  char *answer = (char *)malloc(room);
+  bool is_asked = write(server(), question, strlen(question)) == (ssize_t)strlen(question);
+  // An answer is lines up to an empty one.
+  while (is_asked && !(length >= 2 && answer[length - 1] == '\n' && answer[length - 2] == '\n')) {
+    if (length + 1 == room) answer = (char *)realloc(answer, room *= 2);
+    ssize_t got = read(server(), answer + length, room - 1 - length);
+    if (got <= 0) break;
+    length += (size_t)got;
+  }
+  answer[length] = 0;
+  pthread_mutex_unlock(&one_at_a_time);
+  if (strncmp(answer, "ok", 2) == 0) return answer;
+  free(answer);
+  return nullptr;
+}
 
 // A library that was loaded into a process that makes code asks there.
 extern "C" void weft_answer_by(const char *(*answer)(const char *question)) { answer_here = answer; }

@@ -27,6 +27,14 @@ struct grid_code {
 WEFT_HIDDEN bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
                                cudaError_t *error, double *start);
 
+// Asks the process that started this one a line; what it answers, to be freed, or null.
+WEFT_HIDDEN char *weft_ask(const char *question);
+// What the image of a module that was compiled at run time begins with; the name of its unit follows.
+#define WEFT_MODULE "weft module "
+// A kernel of a unit, by the address that its host code has for it; the name of a kernel or variable with an address.
+WEFT_HIDDEN const void *weft_find_kernel(const char *unit, const char *name);
+WEFT_HIDDEN const char *weft_device_name(const void *host);
+
 // Memory for what the threads of a grid print, empty, and how it is printed with the table of texts of its slot.
 WEFT_HIDDEN int64_t *weft_prints_begin(size_t *bytes);
 WEFT_HIDDEN void weft_prints_end(const char *texts);

@@ -1,6 +1,8 @@
 // The driver API in terms of the runtime API: error codes have the same numbers.
+#include "codes.h"
 #include "cuda.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern "C" {
@@ -107,17 +109,41 @@ CUresult cuCtxPushCurrent(CUcontext) { return CUDA_SUCCESS; }
 CUresult cuCtxPopCurrent(CUcontext *context) { return cuCtxCreate(context, 0, 0); }
 CUresult cuCtxGetDevice(CUdevice *device) { return *device = 0, CUDA_SUCCESS; }
 
-CUresult cuModuleLoadData(CUmodule *, const void *) {
+// A module is the name of its unit, which NVRTC gave out as its code.
+CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  size_t begin = strlen(WEFT_MODULE);
+  if (image && strncmp((const char *)image, WEFT_MODULE, begin) == 0) {
+    const char *unit = (const char *)image + begin;
+    *module = (CUmodule)strndup(unit, strcspn(unit, "\n"));
+    return CUDA_SUCCESS;
+  }
   fprintf(stderr, "weft: a module cannot be loaded: it holds PTX or machine code of a GPU, and this device is a CPU; "
-                  "build its CUDA source into the program and launch the kernel from there\n");
+                  "build its CUDA source into the program, or compile it by NVRTC while it runs\n");
   return CUDA_ERROR_INVALID_IMAGE;
 }
-CUresult cuModuleLoad(CUmodule *module, const char *) { return cuModuleLoadData(module, nullptr); }
+CUresult cuModuleLoad(CUmodule *module, const char *path) {
+  char image[256] = "";
+  if (FILE *file = fopen(path, "r")) {
+    image[fread(image, 1, sizeof image - 1, file)] = 0;
+    fclose(file);
+  }
+  return cuModuleLoadData(module, image);
+}
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int, int *, void **) {
   return cuModuleLoadData(module, image);
 }
-CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
-CUresult cuModuleGetFunction(CUfunction *, CUmodule, const char *) { return CUDA_ERROR_NOT_FOUND; }
+CUresult cuModuleUnload(CUmodule module) { return free((void *)module), CUDA_SUCCESS; }
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  *function = (CUfunction)weft_find_kernel((const char *)module, name);
+  return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+CUresult cuModuleGetGlobal(CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name) {
+  const weft_variable *found = weft_find_variable((const char *)module, name);
+  if (!found) return CUDA_ERROR_NOT_FOUND;
+  if (at) *at = (CUdeviceptr)found->at;
+  if (bytes) *bytes = found->bytes;
+  return CUDA_SUCCESS;
+}
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void **arguments, void **extra) {

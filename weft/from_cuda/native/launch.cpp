@@ -24,6 +24,14 @@ struct function {
 };
 function *functions;
 
+// Kernels and variables as compilers put them down: of the program, and of modules that were loaded since.
+struct tables {
+  weft_kernel *kernels, *kernels_end;
+  weft_variable *variables, *variables_end;
+  tables *next;
+};
+tables all_tables = {__start_weft_kernels, __stop_weft_kernels, __start_weft_variables, __stop_weft_variables, nullptr};
+
 struct symbol {
   const void *host;
   const char *name;
@@ -114,12 +122,31 @@ cudaError_t weft_launch_kernel(const void *host, dim3 grid, dim3 block, void **a
 }
 
 const weft_variable *weft_find_variable(const char *unit, const char *name) {
-  for (weft_variable *one = __start_weft_variables; one < __stop_weft_variables; ++one)
-    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0) return one;
+  for (const tables *some = &all_tables; some; some = some->next)
+    for (weft_variable *one = some->variables; one < some->variables_end; ++one)
+      if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0) return one;
+  return nullptr;
+}
+const void *weft_find_kernel(const char *unit, const char *name) {
+  for (function *one = functions; one; one = one->next)
+    if (strcmp(one->kernel->name, name) == 0 && strcmp(one->kernel->unit, unit) == 0) return one->host;
+  return nullptr;
+}
+const char *weft_device_name(const void *host) {
+  if (function *found = find_function(host)) return found->kernel->name;
+  for (symbol *one = symbols; one; one = one->next)
+    if (one->host == host || one->at == host) return one->name;
   return nullptr;
 }
 
 extern "C" {
+// A module that was loaded tells so before its units register what they have.
+void weft_add_tables(weft_kernel *kernels, weft_kernel *kernels_end, weft_variable *variables,
+                     weft_variable *variables_end) {
+  tables *made = (tables *)calloc(1, sizeof(tables));
+  *made = tables{kernels, kernels_end, variables, variables_end, all_tables.next};
+  all_tables.next = made;
+}
 // A unit's handle is its name, which the compiler put where nvcc puts the machine code.
 void **__cudaRegisterFatBinary(void *binary) {
   struct wrapper { int magic, version; const char *data; void *unused; };
@@ -130,13 +157,14 @@ void __cudaUnregisterFatBinary(void **) {}
 
 void __cudaRegisterFunction(void **unit, const char *host, char *, const char *name, int, uint3 *, uint3 *, dim3 *, dim3 *,
                             int *) {
-  for (weft_kernel *one = __start_weft_kernels; one < __stop_weft_kernels; ++one)
-    if (strcmp(one->name, name) == 0 && strcmp(one->unit, (const char *)unit) == 0) {
-      function *made = (function *)calloc(1, sizeof(function));
-      *made = function{host, one, {}, 0.0, 0, 0, functions};
-      functions = made;
-      return;
-    }
+  for (const tables *some = &all_tables; some; some = some->next)
+    for (weft_kernel *one = some->kernels; one < some->kernels_end; ++one)
+      if (strcmp(one->name, name) == 0 && strcmp(one->unit, (const char *)unit) == 0) {
+        function *made = (function *)calloc(1, sizeof(function));
+        *made = function{host, one, {}, 0.0, 0, 0, functions};
+        functions = made;
+        return;
+      }
 }
 void __cudaRegisterVar(void **unit, char *host, char *, const char *name, int, size_t bytes, int, int) {
   const weft_variable *variable = weft_find_variable((const char *)unit, name);

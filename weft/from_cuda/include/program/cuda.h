@@ -90,13 +90,14 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device);
 CUresult cuCtxPushCurrent(CUcontext context);
 CUresult cuCtxPopCurrent(CUcontext *context);
 CUresult cuCtxGetDevice(CUdevice *device);
-// Code for a GPU (PTX, cubin) cannot be loaded: these say so and give CUDA_ERROR_INVALID_IMAGE.
+// Modules are those of NVRTC. Code for a GPU cannot be loaded: these say so and give CUDA_ERROR_INVALID_IMAGE.
 CUresult cuModuleLoad(CUmodule *module, const char *file);
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, int *options, void **values);
 CUresult cuModuleUnload(CUmodule module);
 // Kernels of the program itself: by `cudaGetFuncBySymbol`.
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+CUresult cuModuleGetGlobal(CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name);
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void **arguments, void **extra);
