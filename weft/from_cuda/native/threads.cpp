@@ -34,6 +34,7 @@ struct fiber {
 struct block {
   fiber fibers[1024];
   uint32_t number, live, counted, count_result, index;
+  uint32_t next;  // the fiber that is asked next whether it can run: after lanes have met, the first of their warp
   fiber *current;
   void *scheduler;
   char *stacks;
@@ -180,9 +181,9 @@ uint64_t meet_warp(uint32_t mask, uint64_t value, uint32_t from) {
   uint32_t expected = mask & lanes_in(b, first, is_live);
   if ((expected & ~lanes_in(b, first, is_at_warp)) == 0) {
     answer_warp(b, first, expected);
-    if (self->now == ready) return self->result;
+    b->next = first;
   }
-  leave(at_warp);
+  leave(self->now);
   return self->result;
 }
 
@@ -292,8 +293,8 @@ void run_fibers(block *b) {
   bool has_asked = false;  // since anything else happened
   while (b->live) {
     bool has_run = false;
-    for (uint32_t i = 0; i < b->number; ++i)
-      if (b->fibers[i].now == ready) {
+    for (b->next = 0; b->next < b->number;)
+      if (uint32_t i = b->next++; b->fibers[i].now == ready) {
         has_run = true;
         b->current = b->fibers + i;
         threadIdx = b->current->index;
