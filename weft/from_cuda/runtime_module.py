@@ -47,8 +47,8 @@ def build_module(given: Path, to: Path) -> Module:
     source.write_text((given / "source.cu").read_text(errors="surrogateescape") + "\n" + _TABLES + _addresses(names))
     if (given / "include").is_dir():
         shutil.copytree(given / "include", to / "include")
-    options = read_options([*_lines(given / "options"), f"-I{to / 'include'}"])
     where = (given / "where").read_text()
+    options = read_options([*_lines(given / "options"), f"-I{to / 'include'}", f"-I{where}"])
     flags = ["-fPIC", *(f"-I{os.path.join(where, f[2:])}" if f.startswith("-I") else f for f in options.compile)]
     made = compile_unit(source, flags, to / "source.o", to, ahead=False)
     library = to / "module.so"

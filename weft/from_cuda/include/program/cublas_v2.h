@@ -10,6 +10,7 @@
 #include "cuda_fp16.h"
 #endif
 
+typedef cudaDataType_t cublasDataType_t;
 typedef struct cublasContext *cublasHandle_t;
 typedef enum {
   CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_NOT_INITIALIZED = 1, CUBLAS_STATUS_ALLOC_FAILED = 3,
