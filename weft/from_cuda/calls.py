@@ -82,13 +82,25 @@ def _callee(c: Context, n: Node) -> tuple[Node, Place | None, list[Node]]:
     if bare.kind == "MemberExpr":  # a static method, by an object of its class
         _object(c, bare)
         return _method(c, n, bare), None, arguments
-    value = expression(c, head)
+    value = expression(c, _function_of_template(head))
     if not isinstance(value, FunctionValue):
         c.refuse(n, "a call through a pointer to a function")
     function = value.node
     if n.kind == "CXXOperatorCallExpr" and function.kind == "CXXMethodDecl":
         return function, lvalue(c, arguments[0]), arguments[1:]
     return function, None, arguments
+
+
+def _function_of_template(head: Node) -> Node:
+    """What is called, where that is a template's argument: the function that it was made with."""
+    found = head
+    while found.inner and (
+        found.kind in ("ImplicitCastExpr", "ParenExpr", "SubstNonTypeTemplateParmExpr")
+        or (found.kind == "UnaryOperator" and found.raw.get("opcode") in ("&", "*"))
+    ):
+        found = found.inner[-1]
+    is_argument = any(n.kind == "SubstNonTypeTemplateParmExpr" for n in head.walk())
+    return found if is_argument and found.kind == "DeclRefExpr" else head
 
 
 def _method(c: Context, n: Node, member: Node) -> Node:

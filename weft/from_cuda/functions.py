@@ -348,6 +348,7 @@ def _table() -> dict[str, Function]:
         table[name] = _absolute
     for name in ("isnan", "isinf", "isfinite"):
         table[name] = _test(name)
+    table["__builtin_assume_aligned"] = lambda c, n, arguments: expression(c, arguments[0])
     for name, op in (("__fadd_rn", "+"), ("__fsub_rn", "-"), ("__fmul_rn", "*"), ("__fdiv_rn", "/"),
                      ("__fdividef", "/"), ("__dadd_rn", "+"), ("__dmul_rn", "*"), ("__ddiv_rn", "/")):  # fmt: skip
         table[name] = _operator(op)

@@ -73,4 +73,8 @@ def _is_truth(a: Node) -> bool:
     parameters = [p for p in owner.inner if p.kind in _TEMPLATE_PARAMETERS]
     given = [i for i in a.parent.inner if i.kind == "TemplateArgument"] if a.parent is not None else []
     at = next(n for n, i in enumerate(given) if i is a)
-    return at < len(parameters) and parameters[at].raw.get("type", {}).get("qualType") == "bool"
+    if at >= len(parameters):
+        return False
+    type = parameters[at].raw.get("type", {}).get("qualType")
+    types = {p.name: g.type for p, g in zip(parameters, given) if "type" in g.raw}
+    return bool(types.get(type, type) == "bool")  # of `template <class T, T value>` it is another argument

@@ -442,3 +442,78 @@ def test_what_makefiles_ask_for(tmp_path: Path) -> None:
     (linked,) = build_program(read_options(["-dlink", str(tmp_path / "k.o"), "-o", str(tmp_path / "link.o")]))
     assert linked.exists()
     assert b"weft_codes" in (tmp_path / "k.o").read_bytes()  # its kernel was read, with what -include names
+
+
+JUST_IN_TIME = r"""
+#include <cuda.h>
+#include <nvrtc.h>
+#include <cstdio>
+#include <vector>
+const char *text = R"(
+#include <type_traits>
+#include "times.h"
+__constant__ float offset[2];
+template <typename T, bool adds> __global__ void scale(T *x, std::bool_constant<adds>) {
+  T *y = (T *)__builtin_assume_aligned(x, 16);
+  y[threadIdx.x] = apply<twice>(y[threadIdx.x]) + (adds ? offset[1] : 0);
+})";
+const char *header = R"(
+__device__ float twice(float x) { return 2 * x; }
+template <float (*f)(float)> __device__ float apply(float x) { return f(x); }
+)";
+nvrtcResult compile(nvrtcProgram program) {
+  nvrtcResult result = nvrtcCompileProgram(program, 0, nullptr);
+  size_t size;
+  nvrtcGetProgramLogSize(program, &size);
+  std::vector<char> log(size);
+  nvrtcGetProgramLog(program, log.data());
+  printf("%s %.35s\n", nvrtcGetErrorString(result), log.data());
+  return result;
+}
+int main() {
+  nvrtcProgram program, wrong;
+  const char *name = "times.h", *lowered, *constant;
+  nvrtcCreateProgram(&program, text, "scale.cu", 1, &header, &name);
+  nvrtcAddNameExpression(program, "scale<float, true>");
+  nvrtcAddNameExpression(program, "&offset");
+  if (compile(program)) return 1;
+  nvrtcGetLoweredName(program, "scale<float, true>", &lowered);
+  nvrtcGetLoweredName(program, "&offset", &constant);
+  size_t size;
+  nvrtcGetPTXSize(program, &size);
+  std::vector<char> code(size);
+  nvrtcGetPTX(program, code.data());
+  CUmodule module;
+  CUfunction scale;
+  CUdeviceptr at, x;
+  if (cuModuleLoadData(&module, code.data()) || cuModuleGetFunction(&scale, module, lowered)) return 2;
+  if (cuModuleGetGlobal(&at, &size, module, constant)) return 3;
+  float two[] = {0, 0.5f}, values[32];
+  for (int i = 0; i < 32; ++i) values[i] = i;
+  cuMemcpyHtoD(at, two, size);
+  cuMemAlloc(&x, sizeof values);
+  cuMemcpyHtoD(x, values, sizeof values);
+  char empty;
+  void *arguments[] = {&x, &empty};
+  if (cuLaunchKernel(scale, 1, 1, 1, 32, 1, 1, 0, 0, arguments, 0)) return 4;
+  cuMemcpyDtoH(values, x, sizeof values);
+  printf("%s %zu %g %g\n", lowered, size, values[0], values[31]);
+  nvrtcCreateProgram(&wrong, "__global__ void f(int *x) { *x = y; }", "wrong.cu", 0, 0, 0);
+  compile(wrong);
+}
+"""
+
+
+def test_text_is_compiled_while_a_program_runs(tmp_path: Path) -> None:
+    source, printed = tmp_path / "jit.cu", tmp_path / "printed"
+    source.write_text(JUST_IN_TIME)
+    options = read_options([str(source), "-lnvrtc", "-o", str(tmp_path / "jit")])
+    build_program(options, ahead=False)
+    with printed.open("w+") as output:
+        code, refused = run_program(tmp_path / "jit", [], options.units, dict(os.environ), output=output)
+    assert (code, dict(refused)) == (0, {})
+    assert printed.read_text().splitlines() == [
+        "NVRTC_SUCCESS ",
+        "_Z5scaleIfLb1EEvPT_St17integral_constantIbXT0_EE 8 0.5 62.5",
+        "NVRTC_ERROR_COMPILATION error: use of undeclared identifier",
+    ]
