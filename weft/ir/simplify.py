@@ -79,13 +79,27 @@ class Simplifier(ExprSimplifier):
             self.threads.add(s.var.name)
         with self.running(s.var, lo, hi):
             body = self.stmt(s.body)
+            only = self.only_value(s.var, body)
         if is_empty(body):
             return _NOTHING
+        if only is not None and self.is_within(only, lo, hi) and _can_unwrap(s.kind, body):
+            return self.stmt(substitute(body, {s.var: only}))
         if trips.point == 1 and _can_unwrap(s.kind, body):  # a break that stood in the way may be gone
             return self.stmt(substitute(body, {s.var: lo}))
         if lo is s.lo and hi is s.hi and body is s.body:
             return s
         return st.For(s.var, lo, hi, s.kind, body, s.ahead, span=s.span)
+
+    def only_value(self, var: Var, body: st.Stmt) -> Const | None:
+        """The one value of ``var`` for which ``body``, all of which is tested, does anything."""
+        if not isinstance(body, st.If) or body.otherwise is not None:
+            return None
+        point = self.facts(body.condition, True).get(var.name, Interval(None, None)).point
+        return None if point is None else Const(point, dt.index)
+
+    def is_within(self, value: Expr, lo: Expr, hi: Expr) -> bool:
+        below, above = self.difference(value, lo, dt.index).lo, self.difference(hi, value, dt.index).lo
+        return below is not None and below >= 0 and above is not None and above >= 1
 
     def while_(self, s: st.While) -> st.Stmt:
         condition = self.expr(s.condition)
