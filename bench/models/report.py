@@ -84,64 +84,48 @@ graph's after constants were folded; beside them the layers that DNNFusion (2021
 _WHERE = """
 ## Where the time goes
 
-GFLOP/s of 3x3 convolutions with ReLU, channels last, four of the same size after one another so that weights are cold;
-one thread, by the processor time of the thread, in turns in one process, while others kept both cores busy (load 8 to
-14); the median of some 80 calls, and the quickest tenth. "Order": sums go through 64 channels, then the places of the
-window. "Ahead": the next panel of weights is fetched while one is computed with. "Strips": rows outside the panels.
+Windows of 3x3 as products of sums of pixels (Winograd's F(2x2, 3x3), `weft/graph/rewrites/winograd.py`), microseconds
+of one layer with batch norm and ReLU, one thread, a quiet machine (`weft.profile`); as windows our kernels ran at 110
+to 115 GFLOP/s, where a core of this machine does some 117:
 
-| channels, image | before | order | ahead | strips | oneDNN |
+| channels, image | windows | sums of pixels | products | image | together |
 |---|---|---|---|---|---|
-| 64, 56x56 | 54, 63 | – | – | 70, 81 | 66, 74 |
-| 128, 28x28 | 52, 63 | – | – | 64, 88 | 58, 68 |
-| 256, 14x14 | 57, 76 | 65, 77 | 70, 88 | as it is | 61, 73 |
-| 512, 7x7 | 48, 63 | 57, 69 | 63, 78 | as it is | 57, 66 |
-| 512, 14x14, 1x1 | 70, 81 | 69, 81 | 71, 87 | – | 52, 59 |
-| 256, 56x56, 1x1 | 56, 64 | – | – | 67, 78 | 61, 77 |
+| 64, 56x56 | 2,030 | 130 | 918 | 85 | 1,133 |
+| 256, 14x14 | 2,020 | 28 | 926 | 16 | 970 |
+| 512, 7x7 | 2,090 | 18 | 1,272 | 14 + 5 | 1,309 |
 
-- 512 channels: with the channels outermost every step read 18 pixels that lie 2,048 bytes apart, which are two of the
-  first cache's 64 sets. Large pages for weights give 4 % more there (60 to 63; 9.4 MB), nothing elsewhere.
-- 64 and 128 channels: with panels outermost an image of 0.5 to 0.9 MB came through the second cache for each panel.
-- ResNet-18, one image, one thread, by processor time in turns with onnxruntime in one process (17 calls): 55.1 ms
-  against 47.5, quickest 44.4 against 44.3; UNet 103.7 against 87.9. Of ResNet-18's 57.6 ms before strips: first layer
-  3.9 (60 GFLOP/s), 64 channels 14.6 (57 to 69), 128 10.8, 256 9.9 (67 to 72), those of stride 2 5.4, 512 11.8 (59),
-  the three 1x1 of stride 2 0.8, pooling 0.3, the last layers 0.1. Nothing but convolutions is worth mending.
-- ResNet-50 (145.8 ms, before strips): 1x1 of 64 and 256 channels on 56x56 at 41 to 52 GFLOP/s are the slowest; they are
-  those that strips serve.
+- Largest error of 64, 256 and 512 channels, two blocks of ResNet, against float64: 5.1e-7, 8.0e-7, 1.1e-6; eager
+  8.3e-7, 1.4e-6, 2.5e-6.
+- Before it, one image, one thread: ResNet-18 34.2 ms (0.94 of the best peer), ResNet-50 77.0 (0.95), UNet 56.8 (0.97),
+  VGG-16 299 (0.97).
+- It is not taken where sums and products together are larger than the last cache (VGG-16's layers of 224x224 and
+  112x112, larger batches): these would want strips of an image, one after another.
+- 1x1 convolutions and products run at 111 to 115 GFLOP/s. MobileNetV2 (6.8 ms) spends 0.8 ms in its first
+  expansion, which writes 4.8 MB that the next layer reads: layers are not computed in one another's tiles.
+- **Two threads depend on where the host puts this machine's two cores**, which changes within minutes: reading 300 KB
+  that the other core wrote takes 4 us at times, 11 at others. In the second state MobileNetV2 takes 6.9 ms (0.79), in the
+  first 4.3; ResNet-50 41 and 33.5. There a depthwise convolution of 384 channels on 14x14 takes 128 us on two threads
+  and 22 on one: products share out panels of channels, its padded copy rows, the windows channels again, so
+  that each reads what lies in the other core's cache. Products by rows for each thread (tried): MobileNetV2 6.75 to
+  6.19 ms, but ResNet-50 42.3 to 47.8.
 """
 
 _WEAK = """
 ## What is weak
 
-- Rows come from several commands, not all at one commit, on two virtual cores that others used too. The same code took
-  23 and 42 ms within an hour (ResNet-18, two threads; OpenVINO 22 and 55): ratios near 1 say little. Inductor is not
-  there where it was left out for time; of batch 8 little was measured, of transformers only BERT on one thread since
-  products with a common input are joined on CPUs too. The newest rows are ResNet-18's and UNet's for
-  one image, of a machine that nobody else used (three turns). On two threads ResNet-18 took 37.1 ms there, but 30.6 and
-  30.8 in a process by itself right after, and by the code before the last changes 30.6 and 31.2 (one thread: 57.5 and
-  60.3): what a turn after another process costs our threads is not looked into.
-- The other rows are older than three changes to convolutions and products (sums that go through channels as they lie in
-  memory, panels of weights fetched ahead, rows in strips; see "Where the time goes"): nobody had the machine alone
-  since. At load 15 to 18 on two cores, and so of little worth: ResNet-18 0.88 of the best peer on one thread and 0.23
-  on two, UNet 0.81 and 0.27, ResNet-50 0.83 and 0.19: on two threads what is said of OpenMP below.
-- Convolutions: ours are now ahead of oneDNN's on packed weights, but behind onnxruntime's (channels in blocks of 8,
-  weights of few channels in the first cache while pixels go by) where another process uses the core's other half.
-  Tried: blocks of 16 or 32 channels that stay in the first cache, 0.75 to 1.08 of the speed without, again after sums
-  had another order: with channels last the pixels of a block lie apart, which processors do not fetch ahead. That is
-  the case for layouts blocked by lanes.
-- Until indices of loops that became one for the threads were divided outside the sums, convolutions of few pixels took
-  up to 1.9 times as long for each of two threads; all rows but the newest are older.
-- Where others use the cores, loops on the threads of PyTorch's OpenMP fall behind: it begins and ends a loop with all
-  of them, however late one is. ResNet-18 without library calls, two threads, others at work: 152 ms there, 92 on our
-  own pool, onnxruntime 99; alone on the machine 34.9, 37.2 and 31.7.
+- Rows come from several commands of one day and two commits; ratios on two threads differ by 15 % between runs (above).
+  Inductor and eager were left out for time, of batch 8 all but one row.
+- Compiling, two threads (`--cold --peers inductor eager`, once, a quiet machine): ResNet-50 6.0 s cold, 0.6 s beyond
+  tracing in a second process, Inductor 24.4 s; VGG-16 6.3 s and 0.4 s, Inductor 15.0; UNet 5.6 s and 0.2 s.
+- Memory is above eager's (same command): ResNet-50 649 MB against 480, VGG-16 1,117 against 954, UNet 518 against 412.
+  Packed weights are kept beside the model's own, those of windows as products 16/9 as large; 58 MB are tracing and
+  some 70 LLVM's library.
 - Results of library calls lie in new memory: above 4 MB a system like this one makes their pages anew in every call,
-  about 4 us each (VGG-16: 12,774 pages a call in eager PyTorch). That is counted when candidates are compared.
-- Memory is above eager's: packed weights are kept beside the model's own, where they are not read as they are, and some
-  130 MB are compilers (BERT 1,309 MB against 841, VGG-16 1,207 against 971). ResNet-50 (eager 450 MB) had 779 at its
-  peak and 641 in a second process, of which 60 were folded weights that library calls kept for nothing; since these go
-  when their kernel has packed them: 763 while it is compiled, 616 at the peak of a second process and 580 after. Of
-  these 58 are tracing and 97 packed weights, which stay beside the model's own; a cold process has 68 of LLVM's
-  library too. While VGG-16 was compiled it was 1,600 MB.
-- Not built: Winograd, images padded by whoever writes them, layouts blocked by lanes.
+  about 4 us each. That is counted when candidates are compared.
+- What was measured while a model was compiled is kept: on a busy machine other library calls are chosen. Compile on a
+  quiet one (`--cold`).
+- Not built: images padded by whoever writes them, layers in one another's tiles. Tried by hand and dropped: layouts
+  blocked by lanes (no size 8 % ahead of channels last).
 """
 
 
