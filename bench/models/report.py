@@ -103,9 +103,9 @@ to 115 GFLOP/s, where a core of this machine does some 117:
 - 1x1 convolutions and products run at 111 to 115 GFLOP/s. MobileNetV2 (6.8 ms) spends 0.8 ms in its first
   expansion, which writes 4.8 MB that the next layer reads: layers are not computed in one another's tiles.
 - **Two threads depend on where the host puts this machine's two cores**, which changes within minutes: reading 300 KB
-  that the other core wrote takes 4 us at times, 11 at others. In the second state MobileNetV2 takes 6.9 ms (0.79), in the
-  first 4.3; ResNet-50 41 and 33.5. There a depthwise convolution of 384 channels on 14x14 takes 128 us on two threads
-  and 22 on one: products share out panels of channels, its padded copy rows, the windows channels again, so
+  that the other core wrote takes 4 us at times, 11 at others. Then MobileNetV2 takes 6.9 ms (0.79
+  of the best peer), else 4.3; ResNet-50 41 and 33.5; a depthwise convolution of 384 channels on 14x14 128 us on two
+  threads and 22 on one: products share out panels of channels, its padded copy rows, the windows channels again, so
   that each reads what lies in the other core's cache. Products by rows for each thread (tried): MobileNetV2 6.75 to
   6.19 ms, but ResNet-50 42.3 to 47.8.
 """

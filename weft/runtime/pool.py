@@ -217,7 +217,7 @@ _PROCESSORS = {"x86_64": (202, "llvm.x86.sse2.pause", ""), "aarch64": (98, "llvm
 #: the last chunk of a loop is often longer than a few. A thread that waits for more than a pause between loops sleeps.
 SPINS = 20_000
 #: Nanoseconds after the last chunk from which on OpenMP's threads are late, and for how long they are left alone then.
-#: Once late is not for long: while our own pool runs loops between a library's, which are OpenMP's, both want the cores.
+#: Once late is not for long: while our own pool runs loops between a library's, which are OpenMP's, both want cores.
 LATE, SHORTEST_PAUSE, LONGEST_PAUSE = 1_000_000, 20_000_000, 16_000_000_000
 _JOB = words("fn", "ctx", "n", "parts", "next", "status", "done")
 _FUNCTIONS = {
