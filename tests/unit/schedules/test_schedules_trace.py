@@ -107,7 +107,7 @@ def test_fast_traces_need_a_fast_schedule() -> None:
         ("split(*m)", "arguments are names"),
         ("split(m + 1)", "arguments are names"),
         ("s.split(m)", "a step is a call"),
-        ("numerics = 'loose'", "numerics are strict or fast or tf32"),
+        ("numerics = 'loose'", "numerics are strict or fast or winograd or tf32"),
     ],
 )
 def test_what_is_not_a_trace_is_refused(text: str, why: str) -> None:

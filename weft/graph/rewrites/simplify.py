@@ -51,7 +51,7 @@ def _rewrites(graph: Graph, arrays: Arrays, fold: Rewrite) -> Iterator[tuple[str
         yield "fold_scales", functools.partial(fold_scales, narrow=True)
         yield folding
     yield "pixel_products", lambda g: pixel_products(g, costs)
-    if arrays.processor.has_winograd:
+    if graph.numerics == "winograd" and arrays.processor.has_winograd:
         yield "winograd", lambda g: winograd(g, costs)
         yield folding
     yield "merge_equal", merge_equal
