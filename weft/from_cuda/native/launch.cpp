@@ -83,11 +83,13 @@ __attribute__((constructor)) void begin() {
   if (getenv("WEFT_CUDA_TIMES")) atexit(write_times);
 }
 
-bool is_launchable(const weft_launch &launch) {
+// What CUDA answers a launch that no device takes: too many blocks are a wrong value, all else a wrong configuration.
+cudaError_t check_launch(const weft_launch &launch) {
   uint64_t threads = (uint64_t)launch.block[0] * launch.block[1] * launch.block[2];
-  bool has_blocks = launch.grid[0] && launch.grid[1] && launch.grid[2];
-  bool is_grid = has_blocks && launch.grid[0] <= 0x7fffffff && launch.grid[1] <= 65535 && launch.grid[2] <= 65535;
-  return is_grid && threads > 0 && threads <= 1024 && launch.block[2] <= 64;
+  if (!launch.grid[0] || !launch.grid[1] || !launch.grid[2]) return cudaErrorInvalidConfiguration;
+  if (threads == 0 || threads > 1024 || launch.block[2] > 64) return cudaErrorInvalidConfiguration;
+  bool is_grid = launch.grid[0] <= 0x7fffffff && launch.grid[1] <= 65535 && launch.grid[2] <= 65535;
+  return is_grid ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 }  // namespace
@@ -103,7 +105,7 @@ cudaError_t weft_launch_kernel(const void *host, dim3 grid, dim3 block, void **a
   function *found = find_function(host);
   if (!found) return weft_fail(cudaErrorInvalidDeviceFunction);
   weft_launch launch = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes, cooperative};
-  if (!is_launchable(launch)) return weft_fail(cudaErrorInvalidConfiguration);
+  if (cudaError_t error = check_launch(launch)) return weft_fail(error);
   if (shared_bytes > 164 << 10) return weft_fail(cudaErrorInvalidValue);
   double start = weft_now();
   cudaError_t error;
