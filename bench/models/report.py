@@ -84,7 +84,8 @@ graph's after constants were folded; beside them the layers that DNNFusion (2021
 _WHERE = """
 ## Where the time goes
 
-Windows of 3x3 as products of sums of pixels (Winograd's F(2x2, 3x3), `weft/graph/rewrites/winograd.py`), microseconds
+Where `options={"numerics": "winograd"}` asks for it, windows of 3x3 are products of sums of pixels (Winograd's F(2x2, 3x3),
+`weft/graph/rewrites/winograd.py`; rows above are without). Microseconds
 of one layer with batch norm and ReLU, one thread, a quiet machine (`weft.profile`); as windows our kernels ran at 110
 to 115 GFLOP/s, where a core of this machine does some 117:
 
@@ -96,17 +97,18 @@ to 115 GFLOP/s, where a core of this machine does some 117:
 
 - Largest error of 64, 256 and 512 channels, two blocks of ResNet, against float64: 5.1e-7, 8.0e-7, 1.1e-6; eager
   8.3e-7, 1.4e-6, 2.5e-6.
-- Before it, one image, one thread: ResNet-18 34.2 ms (0.94 of the best peer), ResNet-50 77.0 (0.95), UNet 56.8 (0.97),
-  VGG-16 299 (0.97).
-- It is not taken where sums and products together are larger than the last cache (VGG-16's layers of 224x224 and
+- With it, one image, of the better of onnxruntime and OpenVINO on one and two threads, in turns: ResNet-18 1.43 and
+  1.41, ResNet-50 1.15 and 0.96, UNet 1.47 and 1.38, VGG-16 1.42 and 1.41.
+- It is never taken unasked: weights and pixels are added up before they are multiplied, which is another error than
+  that of a sum in another order, and an infinite pixel makes NaN. It is not taken where sums and products together are larger than the last cache (VGG-16's layers of 224x224 and
   112x112, larger batches): these would want strips of an image, one after another.
 - 1x1 convolutions and products run at 111 to 115 GFLOP/s. MobileNetV2 (6.8 ms) spends 0.8 ms in its first
   expansion, which writes 4.8 MB that the next layer reads: layers are not computed in one another's tiles.
 - **Two threads depend on where the host puts this machine's two cores**, which changes within minutes: reading 300 KB
   that the other core wrote takes 4 us at times, 11 at others. Then MobileNetV2 takes 6.9 ms (0.79
   of the best peer), else 4.3; ResNet-50 41 and 33.5; a depthwise convolution of 384 channels on 14x14 128 us on two
-  threads and 22 on one: products share out panels of channels, its padded copy rows, the windows channels again, so
-  that each reads what lies in the other core's cache. Products by rows for each thread (tried): MobileNetV2 6.75 to
+  threads and 22 on one: products share out panels of channels, its padded copy rows, so that each reads what lies in
+  the other core's cache. Products by rows for each thread (tried): MobileNetV2 6.75 to
   6.19 ms, but ResNet-50 42.3 to 47.8.
 """
 
