@@ -343,3 +343,11 @@ def test_all_tiles_fit_the_machine(arch: str, text: str) -> None:
 def test_what_is_no_product_of_matrices(text: str, shapes: dict[str, Any]) -> None:
     s = weft.schedule(weft.define(text), **shapes)
     assert read_product(next(iter(read_stages(s.kernel)))) is None
+
+
+def test_floats_that_no_16_bit_product_made_keep_their_bits() -> None:
+    op = weft.define("""def f(float(M,K) S, bfloat16(K,N) B) -> (float(M,N) C) {
+        T(m,k) = exp(S(m,k))
+        C(m,n) +=! T(m,k) * float(B(k,n))
+    }""")
+    assert "kept as bfloat16" not in op.explain(S=(256, 256), B=(256, 256), target="cuda")

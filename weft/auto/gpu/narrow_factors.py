@@ -1,8 +1,9 @@
 """Sums of floats times elements of 16-bit matrices, as products of 16-bit matrices.
 
-Weights of attention that is not in one pass with its products, and whatever else is a formula in float32 and multiplied
-with 16-bit elements: rounded to their type (`narrow`), as they are in one pass too, so that matrix instructions take
-both. What others read of the formula, they read of one of their own (`recompute`).
+Weights of attention that is not in one pass with its products, and whatever else is a formula of sums of products of
+16-bit elements and is multiplied with such again: rounded to their type (`narrow`), as they are in one pass too, so
+that matrix instructions take both. What others read of the formula, they read of one of their own (`recompute`).
+Formulas of other numbers keep all of their bits: nothing in the program says that fewer would do.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def _narrow(draft: GpuDraft, made: Stage) -> None:
     readers = draft.stages.consumers(made)
     products = [r for r in readers if _is_product(r, made.write.buffer.name)]
     types = {x.buffer.dtype.name for r in products for x in narrow_loads(r)}
-    if len(types) != 1 or made.write.buffer.dtype.name != "float32":
+    if len(types) != 1 or made.write.buffer.dtype.name != "float32" or not _is_of_products(draft, made):
         return
     name, (dtype,) = made.write.buffer.name, types
     if len(products) < len(readers) or draft.stages.is_output(made):
@@ -36,6 +37,19 @@ def _narrow(draft: GpuDraft, made: Stage) -> None:
     draft.s.narrow(name, dtype)
     draft.decide("storage", made.name, f"kept as {dtype} for {', '.join(f'`{r.name}`' for r in products)}",
                  "matrix instructions take it with elements of that type")  # fmt: skip
+
+
+def _is_of_products(draft: GpuDraft, made: Stage) -> bool:
+    """Whether ``made`` is computed from sums of products of two 16-bit elements, whatever was done to these since."""
+    seen, left = {made.name}, [made]
+    while left:
+        for s in draft.stages.producers(left.pop()):
+            if s.op == "+" and len(narrow_loads(s)) > 1:
+                return True
+            if s.name not in seen:
+                seen.add(s.name)
+                left.append(s)
+    return False
 
 
 def _is_product(s: Stage, factor: str) -> bool:
