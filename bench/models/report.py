@@ -84,10 +84,10 @@ graph's after constants were folded; beside them the layers that DNNFusion (2021
 _WHERE = """
 ## Where the time goes
 
-Where `options={"numerics": "winograd"}` asks for it, windows of 3x3 are products of sums of pixels (Winograd's F(2x2, 3x3),
-`weft/graph/rewrites/winograd.py`; rows above are without). Microseconds
-of one layer with batch norm and ReLU, one thread, a quiet machine (`weft.profile`); as windows our kernels ran at 110
-to 115 GFLOP/s, where a core of this machine does some 117:
+Where `options={"numerics": "winograd"}` asks for it, windows of 3x3 are products of sums of pixels (Winograd's
+F(2x2, 3x3), `weft/graph/rewrites/winograd.py`; rows above are without). Microseconds of one layer with batch norm and
+ReLU, one thread, a quiet machine (`weft.profile`); as windows our kernels ran at 110 to 115 GFLOP/s, where a core of
+this machine does some 117:
 
 | channels, image | windows | sums of pixels | products | image | together |
 |---|---|---|---|---|---|
@@ -100,8 +100,9 @@ to 115 GFLOP/s, where a core of this machine does some 117:
 - With it, one image, of the better of onnxruntime and OpenVINO on one and two threads, in turns: ResNet-18 1.43 and
   1.41, ResNet-50 1.15 and 0.96, UNet 1.47 and 1.38, VGG-16 1.42 and 1.41.
 - It is never taken unasked: weights and pixels are added up before they are multiplied, which is another error than
-  that of a sum in another order, and an infinite pixel makes NaN. It is not taken where sums and products together are larger than the last cache (VGG-16's layers of 224x224 and
-  112x112, larger batches): these would want strips of an image, one after another.
+  that of a sum in another order, and an infinite pixel makes NaN. It is not taken where sums and products together
+  are larger than the last cache (VGG-16's layers of 224x224 and 112x112, larger batches): these would want strips of
+  an image, one after another.
 - 1x1 convolutions and products run at 111 to 115 GFLOP/s. MobileNetV2 (6.8 ms) spends 0.8 ms in its first
   expansion, which writes 4.8 MB that the next layer reads: layers are not computed in one another's tiles.
 - **Two threads depend on where the host puts this machine's two cores**, which changes within minutes: reading 300 KB
