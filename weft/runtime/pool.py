@@ -3,7 +3,9 @@
 Our pool: the caller publishes a job and opens a gate; workers that see it count themselves
 in, take chunks until none are left, and count themselves out. The caller takes chunks too,
 closes the gate, and waits only for workers that came in, so one that slept through a short
-job costs nothing. Workers spin for a while after a job, then sleep on a futex. A worker that
+job costs nothing. Each thread begins with a share of the iterations that is its own, the same in
+every loop: what it wrote in one loop it finds in its caches in the next. Then it takes what others
+have left. Workers spin for a while after a job, then sleep on a futex. A worker that
 finds itself on the caller's core steps aside: the system may wake it there, though others idle.
 A second caller, and a call from inside a job, find the pool busy and run their loop alone.
 
@@ -31,20 +33,32 @@ def weft_parallel_for(fn, ctx, n):
     return over_pool(fn, ctx, n, count)
 
 
-def take_chunks(job: Job):
-    """Whether there was any to take."""
+def take_chunks(job: Job, thread):
+    """First of the share that is this thread's, then of the others'; whether there was any to take."""
+    shares = job.shares
+    took = 0
+    for turn in range(shares):
+        took = take_share(job, (thread + turn) % shares) or took
+        if atomic_load(job + job_status) != 0:
+            return took
+    return took
+
+
+def take_share(job: Job, share):
+    """Chunks of one share until none are left: half of what there is, in the end one by one, so that late or slow
+    threads leave the rest to others."""
     fn = job.fn
     ctx = job.ctx
-    n = job.n
-    parts = job.parts
+    at = job + job_shares + share * share_bytes
+    limit = job.n * (share + 1) // job.shares
     took = 0
     while 1:
-        begin = atomic_load(job + job_next)
-        if begin >= n or atomic_load(job + job_status) != 0:
+        begin = atomic_load(at)
+        if begin >= limit or atomic_load(job + job_status) != 0:
             return took
-        chunk = (n - begin) // parts
+        chunk = (limit - begin) // 2
         end = begin + (chunk if chunk > 1 else 1)
-        if atomic_replace(job + job_next, begin, end):
+        if atomic_replace(at, begin, end):
             status = fn(ctx, begin, end)
             took = 1
             if status != 0:
@@ -56,10 +70,10 @@ def fill_job(job: Job, fn, ctx, n, count):
     job.fn = fn
     job.ctx = ctx
     job.n = n
-    # Half of an even share of what is left (guided self-scheduling): a thread goes on where it was, and finds in its
-    # caches what it fetched ahead; towards the end one by one, so that late or slow threads leave the rest to others.
-    job.parts = 2 * count
-    atomic_store(job + job_next, 0)
+    shares = count if count < most_shares else most_shares
+    job.shares = shares
+    for share in range(shares):
+        atomic_store(job + job_shares + share * share_bytes, n * share // shares)
     atomic_store(job + job_status, 0)
 
 
@@ -73,7 +87,7 @@ def team_size(count):
 
 
 def over_openmp(fn, ctx, n, count):
-    job = room(job_words)
+    job = room(job_room)
     is_inside = omp_in_parallel[0]
     if is_inside() != 0:
         return fn(ctx, 0, n)
@@ -92,7 +106,8 @@ def over_openmp(fn, ctx, n, count):
 
 
 def take_timed(job: Job):
-    if take_chunks(job) != 0:
+    thread = omp_get_thread_num[0]
+    if take_chunks(job, thread()) != 0:
         atomic_store(job + job_done, nanoseconds())
 
 
@@ -130,7 +145,7 @@ def over_pool(fn, ctx, n, count):
     if atomic_load(ticket + ticket_sleepers) > 0:
         # All of them: the limit decides who takes part, and which worker a single wake would reach is not known.
         syscall(futex, ticket, wake, 0x7FFFFFFF, 0, 0, 0)
-    take_chunks(pool_job)
+    take_chunks(pool_job, 0)
     atomic_and(gate, ~opened)
     await_gate()
     status = atomic_load(pool_job + job_status)
@@ -179,7 +194,7 @@ def work(index):
         # The ticket is read before the gate is tried, so a job published in between is not slept through.
         seen = atomic_load(ticket)
         if atomic_add(gate, 1) & opened != 0 and index < atomic_load(gate + gate_limit):
-            take_chunks(pool_job)
+            take_chunks(pool_job, index + 1)
         if atomic_add(gate, -1) == 1 and atomic_load(gate + gate_waiting) != 0:
             syscall(futex, gate, wake, 1, 0, 0, 0)
         turn = 0
@@ -219,7 +234,11 @@ SPINS = 20_000
 #: Nanoseconds after the last chunk from which on OpenMP's threads are late, and for how long they are left alone then.
 #: Once late is not for long: while our own pool runs loops between a library's, which are OpenMP's, both want cores.
 LATE, SHORTEST_PAUSE, LONGEST_PAUSE = 1_000_000, 20_000_000, 16_000_000_000
-_JOB = words("fn", "ctx", "n", "parts", "next", "status", "done")
+#: Behind these words of a job stands where each share goes on, in a cache line of its own.
+_JOB = words("fn", "ctx", "n", "shares", "status", "done")
+#: Shares of a loop: one for each thread, up to so many; further threads begin where another does.
+MOST_SHARES, SHARE_WORDS = 32, 8
+_JOB_ROOM = SHARE_WORDS * (1 + MOST_SHARES)
 _FUNCTIONS = {
     "pthread_create": "i32 (ptr, ptr, ptr, ptr)", "pthread_detach": "i32 (i64)",
     "pthread_sigmask": "i32 (i32, ptr, ptr)", "syscall": "i64 (i64, ...)", "getpid": "i32 ()", "sched_getcpu": "i32 ()",
@@ -230,8 +249,9 @@ _FUNCTIONS = {
 POOL_IMPORTS = tuple(_FUNCTIONS)
 #: How many words each takes; what is used together lies in one cache line.
 _MEMORY = {
-    **dict.fromkeys(("threads", "runtime", "follow", "gomp_parallel", "omp_in_parallel", "omp_get_max_threads"), 1),
-    "pool_job": len(_JOB), "gate": 3, "ticket": 2, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2,
+    **dict.fromkeys(("threads", "runtime", "follow", "gomp_parallel", "omp_in_parallel", "omp_get_max_threads",
+                    "omp_get_thread_num"), 1),
+    "pool_job": _JOB_ROOM, "gate": 3, "ticket": 2, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2,
 }  # fmt: skip
 
 
@@ -240,8 +260,9 @@ def pool_module(processor: str) -> NativeModule:
     futex, pause, hint = _PROCESSORS[processor]
     constants = {
         "futex": futex, "wait": 128, "wake": 129, "spins": SPINS, "opened": 1 << 30,
-        "gate_limit": 8, "gate_waiting": 16, "ticket_sleepers": 8, "job_words": len(_JOB),
-        "job_next": _JOB["next"][0], "job_status": _JOB["status"][0], "job_done": _JOB["done"][0],
+        "gate_limit": 8, "gate_waiting": 16, "ticket_sleepers": 8, "job_room": _JOB_ROOM,
+        "job_shares": 8 * SHARE_WORDS, "share_bytes": 8 * SHARE_WORDS, "most_shares": MOST_SHARES,
+        "job_status": _JOB["status"][0], "job_done": _JOB["done"][0],
         "late": LATE, "shortest_pause": SHORTEST_PAUSE, "longest_pause": LONGEST_PAUSE, "away_until": 8,
         "mask_words": 128,  # enough for 8,192 cores
     }  # fmt: skip

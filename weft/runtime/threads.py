@@ -121,6 +121,7 @@ def _bind_openmp() -> None:
             "gomp_parallel": library.GOMP_parallel,
             "omp_in_parallel": library.omp_in_parallel,
             "omp_get_max_threads": library.omp_get_max_threads,
+            "omp_get_thread_num": library.omp_get_thread_num,
         }
     except (OSError, AttributeError):
         return

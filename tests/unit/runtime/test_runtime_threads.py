@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -113,6 +114,33 @@ def test_chunks_begin_large_and_end_with_single_iterations(n, chunk):
     assert data.sum() == n
     assert data.max() == chunk
     assert (data == 1).sum() >= 3
+
+
+def test_threads_begin_with_the_same_share_in_every_loop():
+    """So that a thread finds in its caches what it wrote in the loop before."""
+    loops()("count", np.zeros(1, np.int32), 1)
+    threads.set_num_threads(2)
+    firsts: dict[int, list[int]] = {}
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    def note(_data, begin, _end):
+        firsts.setdefault(threading.get_ident(), []).append(begin)
+        time.sleep(0.001)
+        return 0
+
+    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    parallel_for = run(threads.parallel_for_address())
+    shared = 0
+    for _ in range(200):
+        firsts.clear()
+        assert parallel_for(ctypes.cast(note, ctypes.c_void_p), None, 16) == 0
+        if len(firsts) == 2:  # else the other thread was late, and this one did all
+            assert firsts.pop(threading.get_ident())[0] == 0
+            ((other, *_),) = firsts.values()
+            assert other >= 8
+            shared += 1
+        if shared == 5:
+            return
 
 
 def test_negative_range_is_empty():
@@ -248,7 +276,8 @@ def test_leaves_openmp_alone_while_its_threads_are_late():
         nothing = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)
         threads.set_num_threads(2)
         call("count", data, 100)
-        for name, function in (("gomp_parallel", parallel), ("omp_in_parallel", nothing)):
+        for name, function in (("gomp_parallel", parallel), ("omp_in_parallel", nothing),
+                               ("omp_get_thread_num", nothing)):
             at = threads._state.code.address(name)
             ctypes.c_void_p.from_address(at).value = ctypes.cast(function, ctypes.c_void_p).value
         threads._word("runtime").value = 1
