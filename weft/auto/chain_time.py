@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from math import inf
 
 from weft.auto.align import Chain
 from weft.auto.chain import pays_threads, shared_order
+from weft.auto.contraction_dots import adds_products
 from weft.auto.contraction_plan import Contraction
-from weft.auto.contraction_tiles import usual_plan
-from weft.auto.contraction_time import draw_contraction
+from weft.auto.contraction_tiles import contraction_plans, usual_plan
+from weft.auto.contraction_time import contraction_seconds, draw_contraction
 from weft.auto.draft import Draft
 from weft.auto.pointwise import vector_iterator
 from weft.auto.rows import iterator_along_memory
@@ -21,14 +23,37 @@ from weft.schedules.nests import Place, Test
 
 def apart_seconds(draft: Draft, stages: Iterable[Stage]) -> float:
     """The time of ``stages``, each by itself."""
-    stages = tuple(stages)
+    dots, others = _part_dots(draft, stages)
 
     def drawn() -> Sketch:
         sketch = Sketch()
-        _draw_apart(draft, sketch, stages)
+        _draw_apart(draft, sketch, others)
         return sketch
 
-    return _kept_seconds(draft, frozenset(s.name for s in stages), drawn)
+    return dots + _kept_seconds(draft, frozenset(s.name for s in others), drawn)
+
+
+def _part_dots(draft: Draft, stages: Iterable[Stage]) -> tuple[float, tuple[Stage, ...]]:
+    """The time of those that a dot product instruction computes, which no sketch shows, and the others."""
+    seconds, others = 0.0, []
+    for stage in stages:
+        own = _dot_seconds(draft, stage)
+        if own is None:
+            others.append(stage)
+        else:
+            seconds += own
+    return seconds, tuple(others)
+
+
+def _dot_seconds(draft: Draft, stage: Stage) -> float | None:
+    """The time of ``stage`` by the best of such instructions; None where there is none."""
+    if not adds_products(stage):
+        return None
+    looks, times = (stage.name, "by dots"), draft.stages.times
+    if looks not in times:
+        dots = [plan for plan in contraction_plans(draft, stage) if plan.dot is not None]
+        times[looks] = min((contraction_seconds(draft, stage, plan) for plan in dots), default=inf)
+    return times[looks] if times[looks] < inf else None
 
 
 def _kept_seconds(draft: Draft, looks: Hashable, draw: Callable[[], Sketch]) -> float:
@@ -63,9 +88,10 @@ def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: 
     shared, tile = shared_order(draft, chain), chain.tile
     sizes = {name: tile.size if tile is not None and tile.name == name else 1 for name in shared}
     own = frozenset((s.name, *(chain.counterpart(s, name) for name in shared)) for s in chain.members)
-    results, others = frozenset((chain.anchor.name, *chain.sinks)), frozenset(s.name for s in apart)
+    dots, drawn = _part_dots(draft, apart)
+    results, others = frozenset((chain.anchor.name, *chain.sinks)), frozenset(s.name for s in drawn)
     looks = (own, tuple(sizes.values()), results, others, tests)
-    return _kept_seconds(draft, looks, lambda: _draw_chain(draft, chain, apart, sizes, tests=tests))
+    return dots + _kept_seconds(draft, looks, lambda: _draw_chain(draft, chain, drawn, sizes, tests=tests))
 
 
 def _draw_chain(draft: Draft, chain: Chain, apart: Sequence[Stage], sizes: dict[str, int], *, tests: bool) -> Sketch:

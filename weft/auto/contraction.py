@@ -88,7 +88,8 @@ def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:
 def _keep_sums(draft: Draft, c: Contraction, nest: Nest) -> None:
     """The sums of a tile in registers, in lanes even where what is written is not."""
     at: str | None = nest.outer[-1] if nest.outer else None
-    if at is None and c.stage.outer:  # one tile, in a loop with others: it gets a loop of its own to be kept in
+    if at is None and (c.stage.outer or draft.stages.consumers(c.stage)):
+        # One tile, in a loop with others or before one that reads it: it gets a loop of its own to be kept in.
         at = draft.s.wrap(nest.order[0]).name
     _, sums = draft.s.cache_write(c.stage.write.buffer.name, scope="register", at=at)
     if c.turns:

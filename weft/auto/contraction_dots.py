@@ -8,6 +8,7 @@ what types and widths, the declared intrinsics themselves tell by what they mean
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from weft.auto.contraction_nest import Nest
@@ -26,15 +27,21 @@ from weft.target.cpu.intrinsics_x86 import DOTS
 ENOUGH_ROWS = 48
 
 
-def by_dots(draft: Draft, stage: Stage, plan: ContractionPlan) -> ContractionPlan | None:
+def dot_plans(draft: Draft, stage: Stage, plans: Iterable[ContractionPlan]) -> list[ContractionPlan]:
+    """Those of ``plans`` that an instruction does several steps at once of, as they then are."""
+    if not adds_products(stage):
+        return []
+    found = dict.fromkeys(_by_dots(draft, stage, plan) for plan in plans)
+    return [plan for plan in found if plan is not None]
+
+
+def _by_dots(draft: Draft, stage: Stage, plan: ContractionPlan) -> ContractionPlan | None:
     """``plan`` by an instruction that does what ``stage`` says for several steps at once; None where there is none."""
-    if stage.op != "+" or stage.is_inside or stage.write.stride(plan.lane) != 1 or not _adds_products(stage):
+    if stage.write.stride(plan.lane) != 1:
         return None
     vectors = [a for a in stage.distinct_reads if a.uses(plan.lane)]
     single = [a for a in stage.distinct_reads if not a.uses(plan.lane)]
-    if len(vectors) != 1 or len(single) != 1 or any(a.guarded for a in stage.reads):
-        return None
-    if not _pays_copy(draft, stage, plan, vectors[0]):
+    if len(vectors) != 1 or len(single) != 1 or not _pays_copy(draft, stage, plan, vectors[0]):
         return None
     for hardware in DOTS:
         dot = _dot(draft, stage, plan, hardware, single[0], vectors[0])
@@ -49,13 +56,17 @@ def by_dots(draft: Draft, stage: Stage, plan: ContractionPlan) -> ContractionPla
 def _pays_copy(draft: Draft, stage: Stage, plan: ContractionPlan, vector: StageAccess) -> bool:
     """Whether a copy with steps side by side may be made, an argument's, and serves enough rows."""
     name = vector.buffer.name
+    if name in draft.constants:
+        return True
     enough = ENOUGH_ROWS if vector.stride(plan.lane) == 1 else 2 * ENOUGH_ROWS
-    is_read_often = name in draft.constants or stage.points >= enough * footprint(stage, vector)
+    is_read_often = stage.points >= enough * footprint(stage, vector)
     return is_read_often and any(b.name == name for b in draft.s.kernel.buffers)
 
 
-def _adds_products(stage: Stage) -> bool:
-    """Whether each step adds the product of two elements, both in the type of the sum."""
+def adds_products(stage: Stage) -> bool:
+    """Whether each step adds the product of two elements, both widened to the type of the sum, in loops of its own."""
+    if stage.op != "+" or stage.is_inside or any(a.guarded for a in stage.reads):
+        return False
     store = stage.block.body
     if not isinstance(store, Store) or not isinstance(store.value, Binary) or store.value.op != "+":
         return False

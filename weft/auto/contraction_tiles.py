@@ -14,7 +14,7 @@ from functools import partial
 from itertools import combinations
 from math import prod
 
-from weft.auto.contraction_dots import by_dots
+from weft.auto.contraction_dots import dot_plans
 from weft.auto.contraction_plan import (
     Blocking,
     Contraction,
@@ -64,8 +64,7 @@ def contraction_plans(draft: Draft, stage: Stage) -> list[ContractionPlan]:
     """Tiles for each iterator that may be lanes, with what they need copied, and blocks where caches are too small."""
     tiles = _tile_plans(draft, stage).tiles if is_contraction(stage) else []
     plans = [plan for n, tile in enumerate(tiles) for plan in _variants(draft, stage, tile, is_first=n == 0)]
-    dots = dict.fromkeys(by_dots(draft, stage, plan) for plan in plans)
-    return [*(plan for plan in dots if plan is not None), *plans]
+    return [*dot_plans(draft, stage, plans), *plans]
 
 
 def usual_plan(draft: Draft, stage: Stage) -> ContractionPlan | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.auto.chain_plan import CPU_RULES
 from weft.auto.chain_time import apart_seconds
+from weft.auto.contraction_signs import compensate_signs
 from weft.auto.distribute import distribute_steps
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import schedule_chains
@@ -24,6 +25,7 @@ def fuse_stages(draft: Draft) -> None:
     precompute_parts(draft)
     inline_stages(draft)
     inline_windows(draft)
+    compensate_signs(draft)
     schedule_chains(draft, CPU_RULES)
 
 

@@ -14,6 +14,7 @@ from weft.poly.verdict import Verdict
 from weft.schedules.atomic import atomic
 from weft.schedules.cache_write import cache_write
 from weft.schedules.clear_masks import clear_masks
+from weft.schedules.compensate import compensate
 from weft.schedules.compute_at import check_compute_at, compute_at, compute_root
 from weft.schedules.compute_inline import check_compute_inline, compute_inline
 from weft.schedules.decompose_reduction import decompose_reduction
@@ -257,6 +258,11 @@ class DataMethods(ScheduleState):
         """The reduction of ``block`` for each step of one of the iterators that it reduces over, then a reduction of
         those. Returns the block of the partial results and their storage, in which that step is dimension ``axis``."""
         return self._block_and_buffer(self.run(part_sum, self.name(block), iterator, axis))
+
+    def compensate(self, block: AnyBlock, buffer: AnyBuffer) -> tuple[BlockRef, BufferRef]:
+        """Signed bytes of ``buffer``, which ``block`` adds up products with, as unsigned ones. Returns the block that
+        takes off what that adds, and the storage they are moved to."""
+        return self._block_and_buffer(self.run(compensate, self.name(block), self.name(buffer)))
 
     def set_aside(self, block: AnyBlock) -> tuple[BlockRef, BufferRef]:
         """What ``block`` computes, in storage of its own first. Returns the block that copies it, and the storage."""

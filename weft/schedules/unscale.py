@@ -16,6 +16,7 @@ sum has in common need not be a constant: it is whatever does not depend on its 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from weft.ir.buffer import Buffer
@@ -147,27 +148,30 @@ def unscale(kernel: Kernel, block: str) -> Rewrite:
     body = replace(store, value=Binary(update[0], old, value))
     made = _declared(replace(node, body=body))
     if found is None and store.buffer.name in {b.name for b in kernel.buffers}:
-        return _in_the_end(kernel, node, made, factors)
+        root = loops_around(kernel, node)[0]
+        finished, end = finish_apart(root, node, made, taken_names(kernel), lambda sums: _times(sums, factors, {}))
+        return Rewrite(replace_stmt(kernel, root, finished), (end,))
     return Rewrite(replace_stmt(kernel, node, made))
 
 
-def _in_the_end(kernel: Kernel, node: Block, made: Block, factors: list[_Factor]) -> Rewrite:
-    """The sums of ``made`` in storage of their own, and after them a nest that computes results of these."""
+def finish_apart(
+    root: Stmt, node: Block, made: Block, taken: set[str], finish: Callable[[Load], Expr]
+) -> tuple[Stmt, str]:
+    """``root`` with the sums of ``made`` in storage of their own, then a block that computes results of these as
+    ``finish`` says; and the name of that block."""
     assert isinstance(node.body, Store)
-    store, taken = node.body, taken_names(kernel)
+    store = node.body
     sums = Buffer(fresh_name(f"{store.buffer.name}_sum", taken), store.buffer.dtype, store.buffer.shape)
-    (root,) = loops_around(kernel, node)[:1]
     spatial = [i for i in node.iters if i.kind == "spatial"]
     names = {i.var: Var(fresh_name(f"{i.var.name}_end", taken)) for i in spatial}
     iters = tuple(replace(i, binding=names[i.var]) for i in spatial)
     name = fresh_name(f"{node.name}_end", taken)
-    copied = replace(store, value=Load(sums, store.indices))
-    writes = (region(store.buffer, store.indices),)
-    end: Stmt = _multiplied(Block(name, iters, (), writes, None, copied), replace(store, buffer=sums), factors)
+    result = replace(store, value=finish(Load(sums, store.indices)))
+    end: Stmt = _declared(Block(name, iters, (), (region(store.buffer, store.indices),), None, result))
     for i in reversed(iters):
         end = For(names[i.var], i.lo, i.hi, "serial", end)
     summed = replace_buffers(replace_in(root, node, made), {store.buffer: sums})
-    return Rewrite(replace_stmt(kernel, root, Alloc(sums, sequence([summed, end]))), (name,))
+    return Alloc(sums, sequence([summed, end])), name
 
 
 def _multiplied(reader: Block, target: Store, factors: list[_Factor]) -> Block:
@@ -176,14 +180,17 @@ def _multiplied(reader: Block, target: Store, factors: list[_Factor]) -> Block:
     def visit(n: Node) -> Node | None:
         if not isinstance(n, Load) or n.buffer != target.buffer:
             return None
-        values: dict[Var, Expr] = {i: e for i, e in zip(target.indices, n.indices) if isinstance(i, Var)}
-        made: Expr = n
-        for op, factor in factors:
-            made = Binary(op, made, substitute(factor, values))
-        return made
+        return _times(n, factors, {i: e for i, e in zip(target.indices, n.indices) if isinstance(i, Var)})
 
     assert isinstance(reader.body, Store)
     return _declared(replace(reader, body=replace(reader.body, value=rewrite(reader.body.value, visit))))
+
+
+def _times(value: Expr, factors: list[_Factor], places: Mapping[Var, Expr]) -> Expr:
+    """``value`` times, or over, ``factors`` at ``places``."""
+    for op, factor in factors:
+        value = Binary(op, value, substitute(factor, places))
+    return value
 
 
 def places_in(reader: Block, node: Block) -> list[dict[Var, Expr]]:

@@ -14,6 +14,7 @@ from weft.auto.scheduler import auto_schedule
 from weft.ir.interpret import interpret
 from weft.ir.stmt import Kernel, Tensorized
 from weft.ir.visit import walk
+from weft.passes.plain.separate_constants import separate_constants
 from weft.target.cpu.host import NAMED
 
 MACHINE = replace(NAMED["x86-64-avx512"], features=("-prefer-256-bit", "+avx512vnni", "+avx512bf16"))
@@ -87,3 +88,42 @@ def test_others_are_left(
     form: str, types: dict[str, str], a: tuple[int, ...], b: tuple[int, ...], numerics: str
 ) -> None:
     assert instructions(scheduled(form.format(**types), a, b, numerics)) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "a", "b"),
+    [
+        (PRODUCT, (60, 12), (12, 16)),
+        (PRODUCT, (3, 64), (64, 48)),
+        (TURNED, (97, 4), (16, 4)),
+        (BATCHED, (2, 50, 4), (2, 4, 16)),
+        (WINDOWS, (9, 10, 4), (2, 2, 4, 16)),
+    ],
+)
+def test_constant_signed_bytes_are_moved_once(form: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    text = form.format(**SIGNED)
+    left, right = draw("int8", a), draw("int8", b)
+    want = weft.define(text, schedule="naive", numerics="strict")(left, right)
+    s = weft.schedule(weft.define(text), A=a, B=b, numerics="strict")
+    auto_schedule(s, MACHINE, 2, frozenset({"B"}))
+    assert instructions(s.kernel) == ["vpdpbsud"]
+    main = separate_constants(s.kernel, frozenset({"B"}))
+    assert main.kept == ()
+    assert [(x.name, x.dtype.name) for x in main.prepared] == [("B_moved", "uint8")]
+    got = np.zeros_like(want)
+    interpret(s.kernel, [left, right, got])
+    np.testing.assert_array_equal(got, want)
+
+
+def test_scaled_products_of_constant_bytes() -> None:
+    text = """def f(int8(M,K) A, int8(K,N) B, float(N) S) -> (float(M,N) Y) {
+        C(m,n) +=! int32(A(m,k)) * int32(B(k,n))
+        Y(m,n) = fmax(float(C(m,n)) * S(n), 0.0)
+    }"""
+    s = weft.schedule(weft.define(text), A=(60, 64), B=(64, 32), S=(32,), numerics="fast")
+    auto_schedule(s, MACHINE, 1, frozenset({"B"}))
+    assert instructions(s.kernel) == ["vpdpbsud"]
+    left, right, scale = draw("int8", (60, 64)), draw("int8", (64, 32)), np.linspace(-1, 1, 32, dtype=np.float32)
+    got = np.zeros((60, 32), np.float32)
+    interpret(s.kernel, [left, right, scale, got])
+    np.testing.assert_array_equal(got, np.maximum((left.astype(np.int32) @ right).astype(np.float32) * scale, 0))
