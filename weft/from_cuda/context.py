@@ -47,6 +47,8 @@ class Facts:
     wrapping: set[str] = field(default_factory=set)
     #: Memories that are accessed as elements of several sizes, and the least of these.
     parts: dict[str, int] = field(default_factory=dict)
+    #: Memories of floats that are updated as whole numbers in one step, or the other way round: held as their bits.
+    bits: set[str] = field(default_factory=set)
     #: Where shared variables are in the block's shared memory, in bytes, where addresses within it are numbers.
     window: dict[str, int] = field(default_factory=dict)
     window_bytes: int = 0

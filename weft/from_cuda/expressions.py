@@ -47,7 +47,14 @@ def expression(c: Context, n: Node) -> Value:
         c.refuse(n, "clang could not read this")
     if n.kind == "GCCAsmStmt":
         return c.refuse(n, f"the PTX `{_ptx(c, n)}`, of which not every instruction is known here")
-    return c.refuse(n, f"expressions of the kind {n.kind}")
+    return c.refuse(n, _REFUSED.get(n.kind, f"expressions of the kind {n.kind}"))
+
+
+#: What is read by its name, and has no form in the loop program.
+_REFUSED = {
+    "GotoStmt": "`goto`, which whole grids do not have: an `if`, `break` or `return` does the same",
+    "LabelStmt": "a label for `goto`",
+}
 
 
 def _ptx(c: Context, n: Node) -> str:

@@ -9,24 +9,16 @@ from functools import partial
 from typing import TypeAlias
 
 from weft.from_cuda import arithmetic as ar
-from weft.from_cuda import bytes_moved, prints, shared_addresses, textures, warps
-from weft.from_cuda.context import Context, close
+from weft.from_cuda import atomics, bytes_moved, prints, shared_addresses, textures, warps
+from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import expression, number
-from weft.from_cuda.memory import (
-    chosen,
-    held_as,
-    part_type,
-    reinterpret,
-    subscripts,
-    view,
-)
-from weft.from_cuda.places import dereference
-from weft.from_cuda.types import FLOAT, INT, UINT, CType, Pointer, Scalar
+from weft.from_cuda.memory import reinterpret
+from weft.from_cuda.types import FLOAT, INT, Scalar
 from weft.from_cuda.unit import Node
-from weft.from_cuda.values import Address, Alias, Element, Nothing, Number, Target, Value
+from weft.from_cuda.values import Nothing, Number, Value
 from weft.ir import dtype as dt
-from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Unary, Var, cast, const
-from weft.ir.stmt import Assert, Assign, Atomic, AtomicOp, Barrier, Break, If, While
+from weft.ir.expr import Binary, Call, Compare, Select, Unary, cast, const
+from weft.ir.stmt import Assert, Barrier
 
 Function: TypeAlias = "Callable[[Context, Node, list[Node]], Value]"
 
@@ -201,6 +193,11 @@ def _failed(c: Context, n: Node, arguments: list[Node]) -> Value:
     return Nothing()
 
 
+def _trap(c: Context, n: Node, arguments: list[Node]) -> Value:
+    c.emit(Assert(const(False, dt.bool_), "the kernel ended itself by __trap", span=c.unit.span(n)))
+    return Nothing()
+
+
 def _clock(c: Context, n: Node, arguments: list[Node]) -> Value:
     return ar.constant(_result(c, n), 0)
 
@@ -208,119 +205,6 @@ def _clock(c: Context, n: Node, arguments: list[Node]) -> Value:
 def _refused(why: str) -> Function:
     def go(c: Context, n: Node, arguments: list[Node]) -> Value:
         return c.refuse(n, why)
-
-    return go
-
-
-# ---- atomics
-
-
-def _atomic(op: AtomicOp, *, negated: bool = False) -> Function:
-    def go(c: Context, n: Node, arguments: list[Node]) -> Value:
-        address = expression(c, arguments[0])
-        element = _pointee(c, arguments[0])
-        values = [ar.convert(number(c, a), element, c.ranges) for a in arguments[1:]]
-        if negated:
-            values[0] = ar.negative(values[0])
-        expected = values[0] if op == "cas" else None
-        return update(c, n, op, address, element, values[-1], expected)
-
-    return go
-
-
-def _pointee(c: Context, n: Node) -> Scalar:
-    type: CType = c.type_of(n)
-    if isinstance(type, Pointer) and isinstance(type.to, Scalar):
-        return type.to
-    return c.refuse(n, "an atomic update of what is no number")
-
-
-def update(
-    c: Context,
-    n: Node,
-    op: AtomicOp,
-    address: Value,
-    element: Scalar,
-    value: Number,
-    expected: Number | None,
-    is_used: bool = False,
-) -> Value:
-    """An atomic update; the value of before is kept where it is used."""
-    place = dereference(c, n, address, element)
-    if isinstance(address, Alias) or not isinstance(place, Element):
-        c.refuse(n, "an atomic update of a local variable")
-    result = None if is_unused(n) and not is_used else c.let("old", const(0, element.dtype))
-
-    def one(target: Target) -> None:
-        _update_one(c, n, op, target, value, expected, result)
-
-    assert isinstance(address, Address)
-    chosen(c, address, one)
-    return Nothing() if result is None else Number(element, result)
-
-
-def _update_one(
-    c: Context, n: Node, op: AtomicOp, target: Target, value: Number, expected: Number | None, result: Var | None
-) -> None:
-    dtype = value.type.dtype
-    if part_type(c, target.memory, dtype) is not None:
-        c.refuse(n, f"an atomic update of `{target.memory.name}`, which is accessed as smaller elements too")
-    held = held_as(target.memory, dtype)
-    moves_bits = op in ("exchange", "cas") or (op in ("&", "|", "^", "+") and held.is_integer and dtype.is_integer)
-    if held != dtype and not moves_bits:
-        c.refuse(n, f"an atomic {op} of {dtype} on `{target.memory.name}`, which holds {held}")
-    buffer = view(c, target.memory, held)
-    target.memory.written.add(held)
-    given = reinterpret(ar.stored(value), held)
-    wanted = None if expected is None else reinterpret(ar.stored(expected), held)
-    old = result
-    if result is not None and held != dtype:
-        old = c.let("old_bits", const(0, held))
-    c.emit(Atomic(op, buffer, subscripts(c, target, held), given, wanted, old, span=c.span))
-    if result is not None and old is not None and old is not result:
-        c.emit(Assign(result, reinterpret(old, dtype), span=c.span))
-
-
-def is_unused(n: Node) -> bool:
-    """Whether nothing is done with what an expression gives."""
-    parent = n.parent
-    while parent is not None and parent.kind in ("ExprWithCleanups", "ParenExpr"):
-        n, parent = parent, parent.parent
-    if parent is None:
-        return False
-    if parent.kind == "CompoundStmt":
-        return True
-    if parent.kind == "IfStmt":
-        return n is not parent.inner[0]
-    return parent.kind in ("ForStmt", "WhileStmt") and n is parent.inner[-1]
-
-
-def _wrapping(up: bool) -> Function:
-    """``atomicInc`` and ``atomicDec``: a count that starts again at a limit, by trying until nobody was in between."""
-
-    def go(c: Context, n: Node, arguments: list[Node]) -> Value:
-        address = expression(c, arguments[0])
-        limit = c.keep("limit", ar.stored(ar.convert(number(c, arguments[1]), UINT, c.ranges)))
-        if not isinstance(address, Address):
-            c.refuse(n, "an atomic update of a local variable")
-        none = ar.constant(UINT, 0)
-        first = update(c, n, "|", address, UINT, none, None, is_used=True)
-        assert isinstance(first, Number)
-        old = c.let("old", first.expr)
-        with c.scope() as items:
-            seen = c.keep("seen", old)
-            one, zero = const(1, dt.uint32), const(0, dt.uint32)
-            if up:
-                following: Expr = Select(Compare(">=", seen, limit), zero, Binary("+", seen, one))
-            else:
-                wraps = Binary("||", Compare("==", seen, zero), Compare(">", seen, limit))
-                following = Select(wraps, limit, Binary("-", seen, one))
-            found = update(c, n, "cas", address, UINT, Number(UINT, following), Number(UINT, seen), is_used=True)
-            assert isinstance(found, Number)
-            c.emit(Assign(old, found.expr, span=c.span))
-            c.emit(If(Compare("==", old, seen), Break(), span=c.span))
-        c.emit(While(Const(True, dt.bool_), close(items), span=c.span))
-        return Number(UINT, old)
 
     return go
 
@@ -368,7 +252,8 @@ def _table() -> dict[str, Function]:
         "clock": _clock, "clock64": _clock, "printf": prints.print_text, "weft_sync_grid": _grid_barrier,
         "__cvta_generic_to_shared": shared_addresses.number_of, "weft_ptx_shared_at": shared_addresses.pointer_to,
         "weft_yield": _refused("threads that wait for a count (cuda::barrier)"),
-        "__trap": _refused("__trap"), "__assertfail": _failed, **textures.FUNCTIONS,
+        "__trap": _trap, "__assertfail": _failed, **textures.FUNCTIONS,
+        **atomics.FUNCTIONS,
     }  # fmt: skip
     for name in ("inf", "inff", "huge_val", "huge_valf"):
         table[f"__builtin_{name}"] = _special(math.inf)
@@ -392,15 +277,6 @@ def _table() -> dict[str, Function]:
         table[f"__syncthreads_{how}"] = partial(_told, warps.block_vote, how)
     table["__activemask"] = warps.active
     table |= {"memcpy": bytes_moved.copy, "memmove": bytes_moved.copy, "memset": bytes_moved.fill}
-    table["atomicInc"], table["atomicDec"] = _wrapping(up=True), _wrapping(up=False)
-    atomics: tuple[tuple[str, AtomicOp], ...] = (
-        ("Add", "+"), ("Min", "min"), ("Max", "max"), ("And", "&"), ("Or", "|"), ("Xor", "^"), ("Exch", "exchange"),
-        ("CAS", "cas"),
-    )  # fmt: skip
-    for suffix in ("", "_block", "_system"):
-        for title, op in atomics:
-            table[f"atomic{title}{suffix}"] = _atomic(op)
-        table[f"atomicSub{suffix}"] = _atomic("+", negated=True)
     return table
 
 

@@ -43,10 +43,10 @@ def has_fields_apart(memory: Memory) -> bool:
     return isinstance(element, Record) and scalar_element(element) is None and not has_union(element)
 
 
-def held_as(memory: Memory, dtype: DType) -> DType:
+def held_as(c: Context, memory: Memory, dtype: DType) -> DType:
     """The type of the buffer through which elements of ``dtype`` are reached: the one of that size in which the memory
     was declared or, where that has another size (bytes cut into parts), first used, since one place has one buffer."""
-    if has_union(memory.element):
+    if has_union(memory.element) or memory.key in c.facts.bits:
         return _UNSIGNED[dtype.itemsize]
     declared = scalar_element(memory.element)
     if declared is not None and declared.itemsize == dtype.itemsize:
@@ -205,7 +205,7 @@ def part_type(c: Context, memory: Memory, dtype: DType) -> DType | None:
 
 def _parts(c: Context, target: Target, part: DType, dtype: DType) -> tuple[Buffer, list[tuple[Expr, ...]]]:
     """The buffer that has the parts of an element of ``dtype``, and where they are, the lowest bits first."""
-    held = held_as(target.memory, part)
+    held = held_as(c, target.memory, part)
     *outer, last = subscripts(c, target, part)
     places = [(*outer, fold(Binary("+", last, idx(at)))) for at in range(dtype.itemsize // part.itemsize)]
     return view(c, target.memory, held), places
@@ -214,7 +214,7 @@ def _parts(c: Context, target: Target, part: DType, dtype: DType) -> tuple[Buffe
 def _load_one(c: Context, target: Target, dtype: DType) -> Expr:
     part = part_type(c, target.memory, dtype)
     if part is None:
-        held = held_as(target.memory, dtype)
+        held = held_as(c, target.memory, dtype)
         return reinterpret(Load(view(c, target.memory, held), subscripts(c, target, held)), dtype)
     whole = _UNSIGNED[dtype.itemsize]
     buffer, places = _parts(c, target, part, dtype)
@@ -301,7 +301,7 @@ def _store_one(c: Context, target: Target, value: Number) -> None:
     dtype = value.type.dtype
     part = part_type(c, target.memory, dtype)
     if part is None:
-        held = held_as(target.memory, dtype)
+        held = held_as(c, target.memory, dtype)
         buffer = view(c, target.memory, held)
         target.memory.written.add(held)
         c.emit(Store(buffer, subscripts(c, target, held), reinterpret(stored(value), held), span=c.span))

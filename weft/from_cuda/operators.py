@@ -12,7 +12,7 @@ from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, is
 from weft.from_cuda.literals import type_text
 from weft.from_cuda.memory import address_value, advance, difference, on_heap
 from weft.from_cuda.places import address_of, assign, declare, dereference, keep_value, need_memory, read
-from weft.from_cuda.types import BOOL, Opaque, Scalar, parse_type
+from weft.from_cuda.types import BOOL, LONG, Opaque, Scalar, parse_type
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
     ZERO,
@@ -130,15 +130,13 @@ def _short_circuit(c: Context, n: Node, op: str) -> Expr:
 
 def _pointer_arithmetic(c: Context, n: Node, op: str, left: Value, right: Value) -> Value:
     if op in ("+", "-") and isinstance(right, Number) and isinstance(left, Address):
-        by = ar.to_index(right, c.ranges)
-        return advance(c, left, by if op == "+" else ar.negative(Number(right.type, by)).expr, _stride(c, n, left))
+        by = Number(LONG, ar.to_index(right, c.ranges))
+        return advance(c, left, (by if op == "+" else ar.negative(by)).expr, _stride(c, n, left))
     if op == "+" and isinstance(left, Number) and isinstance(right, Address):
         return advance(c, right, ar.to_index(left, c.ranges), _stride(c, n, right))
     if not isinstance(left, Address) or not isinstance(right, Address):
         c.refuse(n, f"the operator {op} of a pointer and a variable's address")
     if op == "-":
-        from weft.from_cuda.types import LONG
-
         return Number(LONG, difference(c, n, left, right, _stride(c, n, left)))
     if left.is_null or right.is_null:
         known = is_not_null(c, n, right if left.is_null else left)

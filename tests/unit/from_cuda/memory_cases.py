@@ -147,3 +147,49 @@ case(
     __global__ void k(float *x, int n) { Tile<64, 8>::go(x, (int)threadIdx.x < n); }""",
     (1,), (8,), (np.zeros(8, f32), 3), lambda x, n: {0: np.where(np.arange(8) < 3, 104, 168)},
 )  # fmt: skip
+
+
+def _flags(x: Any, scratch: Any, total: Any, most: Any, low: Any) -> dict[int, Any]:
+    sums = x.reshape(4, 64).sum(axis=0)
+    return {1: [*sums, 0, 0], 2: sums, 3: [np.nan, x.max()], 4: [x.astype(i32).view(np.uint32).max().view(i32), 4, 0]}
+
+
+case(
+    "a count of blocks in memory of floats, extremes of floats by their bits",
+    """__global__ void k(const float *x, float *scratch, float *total, float *most, int *low) {
+      __shared__ unsigned last;
+      int i = threadIdx.x;
+      atomicAdd(&scratch[i], x[blockIdx.x * 64 + i]);
+      if (x[blockIdx.x * 64 + i] > 0) atomicMax((int *)&most[1], __float_as_int(x[blockIdx.x * 64 + i]));
+      atomicMin((int *)&most[0], 0x7fffffff);
+      atomicMax((unsigned *)low, (unsigned)(int)x[blockIdx.x * 64 + i]);
+      __threadfence();
+      __syncthreads();
+      if (i == 0) {
+        atomicAdd((unsigned *)(scratch + 65), 1u);
+        last = atomicInc((unsigned *)(scratch + 64), gridDim.x - 1);
+      }
+      __syncthreads();
+      if (last == gridDim.x - 1) {
+        total[i] = atomicAdd(&scratch[i], 0.0f);
+        if (i < 2) low[1 + i] = atomicAdd((int *)scratch + 65 - i, 0);
+      }
+    }""",
+    (4,), (64,), (np.round(floats(256) * 8), np.zeros(66, f32), np.zeros(64, f32), np.array([np.nan, 0], f32),
+                  np.zeros(3, i32)), _flags,
+)  # fmt: skip
+case(
+    "pointers that go back by numbers without a sign",
+    """__global__ void k(float *y, int n) {
+      extern __shared__ float all[];
+      const size_t four = 4;
+      size_t rounded = (n + 3) / 4 * 4;
+      float *before = all + rounded - 8 * four;
+      all[threadIdx.x] = all[threadIdx.x + 32] = threadIdx.x;
+      __syncthreads();
+      y[threadIdx.x] = before[32 + threadIdx.x - 4u] + *(all + threadIdx.x - 0 * four);
+      if (n == 7) __trap();
+    }""",
+    (1,), (32,), (np.zeros(32, f32), 32), lambda y, n: {0: (28 + np.arange(32)) % 32 + np.arange(32)},
+    256,
+)  # fmt: skip

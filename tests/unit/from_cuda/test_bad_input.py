@@ -46,12 +46,28 @@ def test_headers_that_are_missing_are_named_where_something_of_them_is(tmp_path:
     assert "/program.cu:1:10: fatal error:" in told
 
 
+def test_a_trap_ends_a_launch_with_an_error_that_names_its_line() -> None:
+    kernel = weft.cuda.kernel("__global__ void k(int *x) {\n  if (x[threadIdx.x] > 2) __trap();\n}", "k")
+    kernel((1,), (4,), (np.array([0, 1, 2, 2], np.int32),))
+    with pytest.raises(weft.Error, match="the kernel ended itself by __trap") as caught:
+        kernel((1,), (4,), (np.arange(4, dtype=np.int32),))
+    assert "source.cu:2" in str(caught.value)
+
+
+def test_goto_is_named_and_what_does_the_same() -> None:
+    assert said("__global__ void k(int *x) {\n  if (x[0]) goto end;\n  x[0] = 1;\nend:\n  x[1] = 2;\n}") == [
+        "error: kernel `k` cannot be run on a CPU: "
+        "`goto`, which whole grids do not have: an `if`, `break` or `return` does the same",
+        "source.cu:2     if (x[0]) goto end;",
+        "also:  source.cu:4: a label for `goto`",
+    ]
+
+
 def test_all_reasons_are_told_at_once() -> None:
     source = """__device__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }
     struct Shape { __device__ virtual int sides() const { return 0; } };
     __global__ void k(int *x, const Shape *s) {
       x[0] = f(7);
-      __trap();
       x[1] = s->sides();
       asm("mbarrier.init.b64 [%0], 1;" :: "l"(x));
       asm volatile("{\\n\\twgmma.fence.sync.aligned;\\n}" ::: "memory");
@@ -60,10 +76,9 @@ def test_all_reasons_are_told_at_once() -> None:
     assert first == "error: kernel `k` cannot be run on a CPU: `f` calls itself"
     ptx = ", of which not every instruction is known here"
     assert [o for o in others if o.startswith("also")] == [
-        "also:  source.cu:5: __trap",
-        "also:  source.cu:6: the virtual function `sides`",
-        f"also:  source.cu:7: the PTX `mbarrier.init.b64 [%0], 1;`{ptx}",
-        f"also:  source.cu:8: the PTX `{{ wgmma.fence.sync.aligned; }}`{ptx}",
+        "also:  source.cu:5: the virtual function `sides`",
+        f"also:  source.cu:6: the PTX `mbarrier.init.b64 [%0], 1;`{ptx}",
+        f"also:  source.cu:7: the PTX `{{ wgmma.fence.sync.aligned; }}`{ptx}",
     ]
 
 

@@ -237,9 +237,18 @@ def test_bytes_cut_into_parts_are_read_as_what_was_written() -> None:
     np.testing.assert_array_equal(z, 10 * np.arange(7, -1, -1))
 
 
-def test_numbers_are_not_added_to_memory_that_holds_others() -> None:
-    source = "__global__ void k(float *x) {\n  atomicAdd((int *)x, 1);\n}"
-    with pytest.raises(weft.UnsupportedError, match=r"(?s)atomic \+ of int32 on `x`, which holds float32.*source.cu:2"):
+def test_numbers_are_added_to_memory_that_holds_others_by_its_bits() -> None:
+    source = "__global__ void k(float *x) {\n  atomicAdd((int *)x, 1);\n  atomicAdd(x + 1, 1.0f);\n}"
+    x = np.array([1, np.nan, 2], np.float32)
+    want = x.copy()
+    want.view(np.int32)[0] += 8
+    weft.cuda.kernel(source, "k")((2,), (4,), (x,))
+    np.testing.assert_array_equal(x, want)
+
+
+def test_atomic_updates_of_memory_that_is_bytes_too_are_refused() -> None:
+    source = "__global__ void k(float *x, char c) {\n  ((char *)x)[5] = c;\n  atomicAdd((int *)x, 1);\n}"
+    with pytest.raises(weft.UnsupportedError, match=r"(?s)atomic update of `x`.*smaller elements too.*source.cu:3"):
         weft.cuda.kernel(source, "k").show()
 
 

@@ -68,39 +68,47 @@ const char *verb(uint32_t flags) {
   return flags & watch_atomic ? "changes it atomically" : flags & watch_writes ? "writes it" : "reads it";
 }
 
+bool is_in_own_warp(const access_record &one) { return one.block == now.block && one.thread >> 5 == now.thread >> 5; }
+
 void report_race(const watched_region *region, const char *at, const access_record &other, bool other_writes,
                  uint32_t flags, const weft_site *site) {
   char place[320], what[400];
   watched_party parties[4] = {{verb(flags), now.block, now.thread, site, nullptr},
-                              {verb((other_writes ? watch_writes : 0) | (other.is_atomic && other_writes ? watch_atomic : 0)),
+                              {verb((other_writes ? watch_writes : 0) | (other.is_atomic && !other.is_volatile && other_writes ? watch_atomic : 0)),
                                other.block, other.thread, site_of(other), nullptr}};
   int count = 2;
   describe(place, sizeof place, region, at, parties, &count);
   snprintf(what, sizeof what, "two threads access %s, and nothing orders them", place);
   weft_report("race", what, parties, count,
               other.block != now.block ? "blocks run in any order: use atomic functions, or another launch"
-              : other.thread >> 5 == now.thread >> 5 ? "put __syncwarp() or __syncthreads() between them"
-                                                     : "put __syncthreads() between them");
+              : flags & watch_volatile && other.is_volatile && is_in_own_warp(other)
+                  ? "threads of a warp do not run in step, volatile or not: put __syncwarp() between them"
+              : is_in_own_warp(other) ? "put __syncwarp() or __syncthreads() between them"
+                                      : "put __syncthreads() between them");
 }
 
-bool meets(const access_record &one, uint32_t mask, bool is_atomic) {
-  return one.mask & mask && !(one.is_atomic && is_atomic) && one.epoch >= launch_epoch;
+// Volatile accesses are taken as the memory model takes them, as relaxed atomic ones; but not those of one warp to
+// shared memory: they hand values on as if the warp ran in step, which nothing promises since Volta.
+bool meets(const access_record &one, const access_record &self, bool is_shared) {
+  bool counts_on_step = is_shared && one.is_volatile && self.is_volatile && is_in_own_warp(one);
+  return one.mask & self.mask && (counts_on_step || !(one.is_atomic && self.is_atomic)) && one.epoch >= launch_epoch;
 }
 
 // The race of an access with those before it; then it is one of those.
 void check_order(watched_region *region, access_records &kept, const char *at, uint32_t mask, uint32_t flags, bool is_silent,
                  const weft_site *site) {
-  // Volatile accesses are taken as the memory model takes them: as relaxed atomic ones.
-  bool is_atomic = flags & (watch_atomic | watch_volatile), writes = flags & watch_writes;
+  bool is_volatile = flags & watch_volatile && !(flags & watch_atomic), writes = flags & watch_writes;
+  bool is_atomic = flags & watch_atomic || is_volatile;
   uint32_t number = site ? (uint32_t)(site - __start_weft_sites) + 1 : 0;
-  access_record self = {now.block, now.epoch, clock_now, now.thread, mask, is_atomic, is_silent, number < 65536 ? number : 0};
+  access_record self = {now.block, now.epoch, clock_now, now.thread, mask, is_atomic, is_volatile, is_silent,
+                        number < 32768 ? number : 0};
   // A store of what is there already changes nothing that another such store or a reader could see.
   bool ignores = is_silent || (kept.wrote.is_silent && !writes);
-  if (meets(kept.wrote, mask, is_atomic) && !ignores && !is_ordered(kept.wrote, region->is_shared))
+  if (meets(kept.wrote, self, region->is_shared) && !ignores && !is_ordered(kept.wrote, region->is_shared))
     report_race(region, at, kept.wrote, true, flags, site);
   if (writes && !is_silent)
     for (const access_record *one = &kept.read; one <= &kept.read_too; ++one)
-      if (meets(*one, mask, is_atomic) && !is_ordered(*one, region->is_shared)) {
+      if (meets(*one, self, region->is_shared) && !is_ordered(*one, region->is_shared)) {
         report_race(region, at, *one, false, flags, site);
         break;
       }
@@ -163,6 +171,11 @@ bool is_own(const char *at, uint32_t flags) {
   if (at > here - 65536 && at < here + (8 << 20)) return true;
   const watched_image &image = weft_own_image();
   return !(flags & watch_writes) && at >= image.begin && at < image.end && !weft_watch_near(at);
+}
+
+// An atomic function's value is only told where zero leaves memory as it is.
+bool changes_nothing(const char *at, uint64_t bytes, uint32_t flags, uint64_t value) {
+  return flags & watch_atomic ? value == 0 : memcmp(at, &value, bytes) == 0;
 }
 
 void exchange_order(uint32_t flags) {
@@ -262,9 +275,7 @@ void *weft_watch(char *at, uint64_t bytes, uint64_t packed, const weft_site *sit
     if ((state & mask) != mask) is_written = is_written && memcmp(region->begin + g * 4, &poison, 4) != 0;
   }
   if (!is_written && (!writes || flags & watch_atomic) && !(flags & watch_copied)) report_unwritten(region, at, site);
-  // An atomic function's value is only told where zero leaves memory as it is.
-  bool is_same = flags & watch_atomic ? value == 0 : memcmp(at, &value, bytes) == 0;
-  bool is_silent = writes && is_written && flags & watch_valued && is_same;
+  bool is_silent = writes && is_written && flags & watch_valued && changes_nothing(at, bytes, flags, value);
   exchange_order(flags);
   if (is_silent && flags & watch_atomic) return at;  // whenever it runs, it changes nothing
   for (size_t g = from / 4; g * 4 < last; ++g) {

@@ -13,7 +13,7 @@ enum { watch_volatile = 1, watch_atomic = 2, watch_copied = 4, watch_valued = 8,
 // Who accessed four bytes, when: `epoch` changes at barriers, `time` where warps meet and where fences release.
 struct access_record {
   uint32_t block, epoch, time;
-  uint32_t thread : 10, mask : 4, is_atomic : 1, is_silent : 1, site : 16;
+  uint32_t thread : 10, mask : 4, is_atomic : 1, is_volatile : 1, is_silent : 1, site : 15;
 };
 // Of four bytes: the last that changed them, and two threads that read them since.
 struct access_records { access_record wrote, read, read_too; };
