@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -517,3 +520,37 @@ def test_text_is_compiled_while_a_program_runs(tmp_path: Path) -> None:
         "_Z5scaleIfLb1EEvPT_St17integral_constantIbXT0_EE 8 0.5 62.5",
         "NVRTC_ERROR_COMPILATION error: use of undeclared identifier",
     ]
+
+
+ENDLESS = r"""
+#include <cstdio>
+#include <unistd.h>
+__global__ void k(int *x) { *x = 1; }
+int main() {
+  int *x;
+  cudaMalloc(&x, 4);
+  k<<<1, 1>>>(x);
+  printf("%d\n", getpid());
+  fflush(stdout);
+  while (true) sleep(1);
+}
+"""
+
+
+def test_a_program_ends_with_the_command_that_runs_it(tmp_path: Path) -> None:
+    (tmp_path / "endless.cu").write_text(ENDLESS)
+    command = [sys.executable, "-m", "weft", "cuda", "run", "endless.cu"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        program = int(running.stdout.readline())
+        running.kill()
+    for _ in range(100):
+        if not Path(f"/proc/{program}").exists() or _state(program) == "Z":
+            return
+        time.sleep(0.05)
+    os.kill(program, signal.SIGKILL)
+    pytest.fail("the program runs on")
+
+
+def _state(process: int) -> str:
+    return Path(f"/proc/{process}/stat").read_text().rsplit(") ", 1)[1][0]

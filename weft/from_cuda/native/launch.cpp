@@ -3,9 +3,11 @@
 #include "graphs.h"
 #include "watch.h"
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 extern "C" {
 extern weft_kernel __start_weft_kernels[] __attribute__((weak)), __stop_weft_kernels[] __attribute__((weak));
@@ -81,6 +83,8 @@ __attribute__((constructor)) void begin() {
   int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
   weft_set_threads(weft_setting("WEFT_CUDA_SERIAL") ? 1 : set && atoi(set) > 0 ? atoi(set) : cores);
   if (getenv("WEFT_CUDA_TIMES")) atexit(write_times);
+  // `weft cuda run` and `check` wait for it: where they are killed, it would compute on and nobody would know.
+  if (getenv("WEFT_CUDA_SERVER") || getenv("WEFT_CUDA_CHECK")) prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 // What CUDA answers a launch that no device takes: too many blocks are a wrong value, all else a wrong configuration.
