@@ -353,18 +353,23 @@ def _with_blocks(draft: Draft, c: Contraction) -> Iterator[ContractionPlan]:
     long = [i for i in c.stage.reductions if i.count > 1]
     if not large or not long:
         return
-    within = prod(i.count for i in long[1:])
+    within, plan = prod(i.count for i in long[1:]), c.plan
+    others = (i for i in c.stage.spatial if i is not c.lane)
+    is_read_once = all(c.is_batch(i.name) or c.tile.get(i.name, 1) >= i.count for i in others)
+    if is_read_once and not plan.packed:
+        plan = replace(plan, width=min(plan.width, c.vector))  # all streams go on at once, a line of each at a time
+    tiles = -(-c.lane.count // plan.width)
+    share = -(-tiles // (draft.threads if draft.pays_threads(c.stage) else 1)) * plan.width
+    width = plan.width if plan.packed else share
     row = sum(a.buffer.dtype.itemsize for a in large) * within
-    tiles = -(-c.lane.count // c.plan.width)
-    share = -(-tiles // (draft.threads if draft.pays_threads(c.stage) else 1)) * c.plan.width
-    width = c.plan.width if c.plan.packed else share
     depth = draft.cache("L2") // 2 // (width * row)
-    if all(c.is_batch(i.name) or c.tile.get(i.name, 1) >= i.count for i in c.stage.spatial if i is not c.lane):
-        depth = min(depth, MOST_ROWS // 2 // within)  # read once: as many streams as are foreseen, and those that leave
-    cut = max((by for of, by in c.plan.steps if of == long[0].name), default=1)
+    if is_read_once:
+        streams = MOST_ROWS // 2 // within  # as many as are foreseen, and those that leave
+        depth = min(depth, streams) if plan.packed else streams
+    cut = max((by for of, by in plan.steps if of == long[0].name), default=1)
     depth -= depth % cut if depth > cut else 0
     if max(1, depth) < long[0].count:
-        yield replace(c.plan, blocking=Blocking(long[0].name, max(1, depth), width))
+        yield replace(plan, blocking=Blocking(long[0].name, max(1, depth), width))
 
 
 def _bytes(stage: Stage, access: StageAccess, fixed: Mapping[str, object] | set[str]) -> int:

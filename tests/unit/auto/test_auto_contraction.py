@@ -167,6 +167,18 @@ def test_the_next_panel_of_weights_is_fetched_while_tiles_are_computed() -> None
     assert re.search(r"for k_o in 0:12 \{\s*call prefetch\(&B_pack\[n_o \+ 1, 0", print_kernel(s.kernel))
 
 
+@pytest.mark.parametrize(("rows", "threads"), [(1, 1), (1, 2), (3, 1), (3, 2)])
+def test_what_is_read_once_comes_in_streams_side_by_side(rows: int, threads: int) -> None:
+    """Eight rows of a matrix that no cache holds, a vector of each at a time."""
+    s = weft.schedule(weft.define(MATMUL), (rows, 4099), (4099, 5001), numerics="fast")
+    draft = Draft(s, NAMED["x86-64-avx512"], threads)
+    plan = next(p for p in contraction_plans(draft, draft.stage("C")) if p.blocking and not p.packed)
+    assert (plan.width, plan.blocking) == (16, Blocking("vk", 8, 5008 if threads == 1 else 2512))
+    apply_contraction(draft, "C", plan)
+    a, b = floats(rows, 4099), floats(4099, 5001)
+    np.testing.assert_allclose(s.build()(a, b), a @ b, rtol=1e-3, atol=1e-2)
+
+
 def test_what_tiles_on_an_edge_are_worth() -> None:
     """A copied operand fills the last tile along the lanes; few sums that are left wait for one another."""
     draft, _ = plans_of("x86-64-avx2", 98, 40)

@@ -84,6 +84,15 @@ def test_columns_are_added_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch)
     assert "results in registers while rows are added; they are few" in told
 
 
+def test_columns_from_memory_are_added_row_after_row_where_threads_read_whole_rows(
+    monkeypatch: pytest.MonkeyPatch, threads: None
+) -> None:
+    monkeypatch.setenv("WEFT_TARGET", "x86-64-avx512")
+    op = weft.define(TEXTS["columns"])
+    assert "row after row added to the results" in op.explain(A=(60_000, 2048))
+    assert "8 rows added up in registers before their sum" in op.explain(A=(3000, 40_000))
+
+
 def test_short_rows_of_results_are_summed_in_parts_that_share_no_memory() -> None:
     """Two threads that add to one row of results would take its lines from one another."""
     x = np.random.default_rng(0).random((5387, 527), np.float32)
