@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,21 @@ def test_explain_tells_what_was_measured_and_fused(fast: Any) -> None:
     assert "us (" in before
     weft.profile(fast, torch.randn(4, 32), runs=2)
     assert "measured" in weft.explain(fast)
+
+
+class _Lines(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Sigmoid())
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x).cumsum(0)
+
+
+def test_lines_are_those_of_the_model_not_of_torch() -> None:
+    line = _Lines.forward.__code__.co_firstlineno + 1
+    told = weft.explain(weft.compile(_Lines().eval(), (torch.randn(4, 8),)))
+    assert set(re.findall(r"(\w+\.py:\d+)", told)) == {f"test_graph_profile.py:{line}"}
 
 
 def test_profile_leaves_results_right(fast: Any) -> None:

@@ -288,11 +288,13 @@ def _written(value: Any) -> Any:
 
 
 def _origin(node: Any) -> str:
-    """The line of the user's program that an operator comes from, where torch kept it."""
+    """The line of the user's program that an operator comes from, where torch kept it: of the module that calls one
+    of torch's, not of that one."""
     trace = node.meta.get("stack_trace") or ""
     lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
     if not lines:
         return ""
-    parts = lines[-1].split(",")
+    own = [line for line in lines if "/torch/nn/" not in line]
+    parts = (own or lines)[-1].split(",")
     file = parts[0].removeprefix("File ").strip('"').rpartition("/")[2]
     return f"{file}:{parts[1].strip().removeprefix('line ')}" if len(parts) > 1 else file
