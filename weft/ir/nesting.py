@@ -167,12 +167,13 @@ def replace_in(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
     """``root`` with the one statement ``old`` (found by identity) replaced."""
     below = old
     for parent in path_to(root, old)[-2::-1]:
-        made = _with_child(parent, below, new)
+        made = with_child(parent, below, new)
         below, new = parent, made
     return new
 
 
-def _with_child(parent: Stmt, old: Stmt, new: Stmt) -> Stmt:
+def with_child(parent: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    """``parent`` with ``old``, which stands directly in it, replaced."""
     if isinstance(parent, Seq):
         return sequence([new if s is old else s for s in parent.body])
     return map_statements(parent, lambda n: new if n is old else n)

@@ -19,12 +19,17 @@ _MOST_ALTERNATIVES = 4
 _TIED = (Barrier, Return, Assign, Atomic, Break, Continue)
 
 
-def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: str = "strict") -> Verdict:
-    """Whether ``loop`` may become of ``kind`` (parallel, vector, block or thread)."""
+def check_parallel(
+    kernel: Kernel, loop: str, kind: str = "parallel", numerics: str = "strict", below: Stmt | None = None
+) -> Verdict:
+    """Whether ``loop`` may become of ``kind`` (parallel, vector, block or thread).
+
+    Where several loops inside ``below`` are asked about, what touches memory in there is found once for all of them.
+    """
     loop_node = loop_named(kernel, loop)
     if loop_node is None:
         return refuse(f"there is no loop `{loop}`")
-    verdict, update = _check(kernel, loop_node, kind, numerics)
+    verdict, update = _check(kernel, loop_node, kind, numerics, below)
     if verdict.ok:
         return OK
 
@@ -35,12 +40,14 @@ def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: 
     return replace(verdict, offers=others)
 
 
-def _check(kernel: Kernel, loop: For, kind: str, numerics: str) -> tuple[Verdict, Access | None]:
+def _check(
+    kernel: Kernel, loop: For, kind: str, numerics: str, below: Stmt | None = None
+) -> tuple[Verdict, Access | None]:
     """The verdict without alternatives, and the update that conflicts with itself, if that is the reason."""
     structure = _check_structure(loop, kind)
     if structure is not None:
         return refuse(structure), None
-    inside = [leaf for leaf in leaves(kernel, loop) if loop.var.name in leaf.loop_names]
+    inside = [leaf for leaf in leaves(kernel, below or loop) if loop.var.name in leaf.loop_names]
     owned = _thread_storage(inside, loop, kind)
     if owned is not None:
         return refuse(owned), None

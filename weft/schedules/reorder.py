@@ -87,16 +87,23 @@ def _with_tests(chain: list[For | If], tests: list[Expr]) -> list[For | If]:
     return chain
 
 
-def chain_of(kernel: Kernel, loops: list[For]) -> list[For | If] | Verdict:
-    """The loops and guards from the outermost to the innermost of ``loops``, or what stands between them."""
-    paths = [path_to(kernel, loop) for loop in loops]
-    deepest = max(paths, key=len)
+def deepest_path(kernel: Kernel, loops: list[For]) -> list[Stmt] | Verdict:
+    """The statements around the innermost of ``loops``, and it; all of them are to be there."""
+    deepest = max((path_to(kernel, loop) for loop in loops), key=len)
     for loop in loops:
         if not any(s is loop for s in deepest):
             return refuse(
                 f"`{loop.var.name}` is not in one nest with `{_name(deepest[-1])}`: neither is inside the other"
             )
-    chain = deepest[min(len(p) for p in paths) - 1 :]
+    return deepest
+
+
+def chain_of(kernel: Kernel, loops: list[For]) -> list[For | If] | Verdict:
+    """The loops and guards from the outermost to the innermost of ``loops``, or what stands between them."""
+    deepest = deepest_path(kernel, loops)
+    if isinstance(deepest, Verdict):
+        return deepest
+    chain = deepest[next(n for n, s in enumerate(deepest) if any(s is loop for loop in loops)) :]
     for position, s in enumerate(chain):
         if not isinstance(s, For) and not is_guard(s):
             outer = next(c for c in reversed(chain[:position]) if isinstance(c, For))
