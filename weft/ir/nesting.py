@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from weft.ir.errors import InternalError
+from weft.ir.quick_init import replace
 from weft.ir.stmt import JUMPS, Alloc, Block, For, If, Kernel, Let, Return, Seq, Stmt, Store, Tensorized, While
 from weft.ir.visit import fact, map_statements
 

@@ -162,7 +162,7 @@ class LoopMethods(ScheduleState):
         return self.handle(Loop, str(loop))
 
     def run_as(self, kind: LoopKind, *loops: AnyLoop) -> None:
-        """``loops`` all become of ``kind`` (``"thread"``, ``"unroll"`` ...), as one after another would, in one step."""
+        """``loops`` of one nest all become of ``kind`` (``"thread"``, ``"unroll"`` ...), in one step."""
         self.run(run_as, kind, *self.names(loops))
 
     def peel(self, loop: AnyLoop, count: int = 1, end: End = "first") -> Loop:

@@ -7,10 +7,9 @@ comes to stand inside (a triangle, a skewed loop) is turned around.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from weft.ir.expr import Expr
 from weft.ir.nesting import path_to
+from weft.ir.quick_init import replace
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars

@@ -8,12 +8,12 @@ dimension of the grid of a GPU kernel, over blocks or over the threads of one; `
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
 
 from weft.ir.nesting import with_child
 from weft.ir.printer import print_expr
+from weft.ir.quick_init import replace
 from weft.ir.stmt import For, Kernel, LoopKind
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse

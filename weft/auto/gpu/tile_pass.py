@@ -13,6 +13,7 @@ from itertools import pairwise
 from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, digit_names, run_all, split_names
 from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
 from weft.auto.gpu.draft import GpuDraft
+from weft.schedules.find import find_block
 from weft.schedules.layouts import LETTERS
 
 #: Steps of the depth of an instruction.
@@ -58,7 +59,7 @@ class TilePass(ABC):
         """Products by instructions of warp groups."""
 
     def _buffer(self, name: str) -> str:
-        return self.draft.stage(name).write.buffer.name
+        return find_block(self.s.kernel, name).writes[0].buffer.name
 
     def _inner(self, name: str, *, in_keys: bool = True) -> list[str]:
         """The loops of a block in a tile of rows, or in one of keys."""
