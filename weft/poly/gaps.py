@@ -7,6 +7,7 @@ between -7 and 7, so the first one is 0: rounds of such steps often leave a gap 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 from weft.ir.inequality import quotient
 from weft.ir.interval import EVERYTHING, Interval
@@ -41,6 +42,18 @@ class Gaps:
         """Whether an equation has something to say about the loops ``names``."""
         wanted = {part for name in names for part in (name, self.primed.get(name, name), _gap(name))}
         return any(name in wanted for terms, _, _ in self.rows for name, _ in terms)
+
+    @cached_property
+    def settled(self) -> frozenset[str]:
+        """Loops whose gap the equations alone leave nothing but 0; all where they cannot hold."""
+        ranges = dict(self.ranges)
+        for _ in range(_ROUNDS):
+            narrowed = [_narrow(row, ranges) for row in self.rows]
+            if None in narrowed:
+                return frozenset(self.primed)
+            if not any(narrowed):
+                break
+        return frozenset(name for name in self.primed if ranges.get(_gap(name)) == _NONE)
 
     def exclude(self, order: Sequence[Form], equal: Sequence[str] = ()) -> bool:
         """Whether no two iterations satisfy the equations and ``order`` (each >= 0) with equal loops ``equal``."""

@@ -15,7 +15,7 @@ from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars
 from weft.poly.check_reorder import check_reorder as check_order
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import find_loop, ranges_at
+from weft.schedules.find import find_loop, listed, ranges_at
 from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier, is_guard
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
@@ -60,7 +60,7 @@ def reorder(kernel: Kernel, *loops: str) -> Rewrite:
     widened = widen_ranges(kernel, [s for s in chain if isinstance(s, For)], new)
     assert not isinstance(widened, Verdict), "check_reorder answers this first"
     wide, tests = widened
-    chain = _chain(wide, loops)
+    chain = chain if wide is kernel else _chain(wide, loops)
     if isinstance(chain[-1], For) and tests:
         chain = _with_tests(chain, tests)
     ranges = ranges_at(wide, chain[0])
@@ -88,6 +88,11 @@ def _with_tests(chain: list[For | If], tests: list[Expr]) -> list[For | If]:
 
 def deepest_path(kernel: Kernel, loops: list[For]) -> list[Stmt] | Verdict:
     """The statements around the innermost of ``loops``, and it; all of them are to be there."""
+    sought = {id(loop) for loop in loops}
+    innermost = next(loop for loop in reversed(listed(kernel).loops) if id(loop) in sought)
+    deepest = path_to(kernel, innermost)
+    if sought.issubset(map(id, deepest)):
+        return deepest
     deepest = max((path_to(kernel, loop) for loop in loops), key=len)
     for loop in loops:
         if not any(s is loop for s in deepest):

@@ -15,6 +15,7 @@ from weft.ir.nesting import with_child
 from weft.ir.printer import print_expr
 from weft.ir.quick_init import replace
 from weft.ir.stmt import For, Kernel, LoopKind
+from weft.poly.check_parallel import check_all_parallel
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_loop, ranges_at
@@ -158,8 +159,8 @@ def check_run_as(kernel: Kernel, kind: LoopKind, *loops: str, numerics: Numerics
     valid = check_places(run_as(kernel, kind, *loops).kernel)
     if not valid.ok:
         return valid
-    outermost = next(s for s in nest if any(s is node for node in nodes))
-    return first_no(check_independent(kernel, x.var.name, kind, numerics, below=outermost) for x in new)
+    in_order = [s for s in nest if isinstance(s, For) and any(s is node for node in new)]
+    return check_all_parallel(kernel, in_order, kind, numerics) if in_order else OK
 
 
 @primitive(check_run_as, "cannot make loops {*}")
