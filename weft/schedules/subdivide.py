@@ -1,4 +1,4 @@
-"""``subdivide``: a loop split by one factor after another, in one step: its digits in a mixed radix.
+"""``subdivide``: a loop split by one factor after another (strip-mining) in one step: its digits in a mixed radix.
 
 A tile that is spread over warps, lanes and what a lane has is cut several times. Where all tiles come out even nothing
 stands between the digits, and one substitution makes all of them; else it is one `split` after the other.
