@@ -40,7 +40,7 @@ class _Replacers(dict[type, Callable[..., Any]]):
     """How to make a dataclass anew with other values of some fields, written as Python text when it is first met."""
 
     def __missing__(self, cls: Any) -> Callable[..., Any]:
-        fields = sorted(dataclasses.fields(cls), key=lambda f: f.kw_only)
+        fields = sorted(dataclasses.fields(cls), key=lambda f: bool(f.kw_only))
         head = ", ".join(f"{f.name}=same" for f in fields)
         values = [f"{f.name}={f.name}" if f.kw_only else f.name for f in fields]
         lines = [f"    if {f.name} is same: {f.name} = node.{f.name}" for f in fields]

@@ -178,9 +178,7 @@ class Meeting:
     @cached_property
     def settled(self) -> frozenset[str]:
         """Loops that have equal values in iterations that meet, by narrowing what subscripts leave of their gaps."""
-        if not self.left.domain.made and not self.right.domain.made:
-            return self.gaps.settled
-        return frozenset() if self.gaps_in_memory is None else self.gaps_in_memory.settled
+        return frozenset() if self.left.domain.made or self.right.domain.made else self.gaps.settled
 
     def is_excluded(self, order: Sequence[Form], equal: Sequence[str] = ()) -> bool:
         """Whether subscripts and loop bounds alone, tests aside, keep iterations in ``order`` from meeting.

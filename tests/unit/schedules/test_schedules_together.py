@@ -91,7 +91,7 @@ def test_loops_beside_one_another_are_two_steps() -> None:
 
 
 def test_digits_of_fused_subscripts_are_told_apart() -> None:
-    """Loops that quotients and remainders take apart of a fused one: places in memory say that no two meet."""
+    """Loops that quotients and remainders take apart of a fused one, of which each is asked about by itself."""
     s = schedule_of("def copy(float(A,B) X) -> (Y) { Y(a,b) = X(a,b) }", A=6, B=8)
     fused = s.fuse("a", "b")
     s.run_as("thread", *s.subdivide(fused, 12, 4))
