@@ -9,7 +9,7 @@ loops of its lanes are those of the thread nest around.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -137,9 +137,12 @@ class _Matcher:
 
     def access(self, meaning: Load | Store, nest: Load | Store) -> None:
         pattern, buffer = meaning.buffer, nest.buffer
-        shown = f"`{_element(nest)}` for its `{_element(meaning)}`"
+
+        def shown() -> str:  # texts take longer than all else
+            return f"`{_element(nest)}` for its `{_element(meaning)}`"
+
         if pattern.dtype != buffer.dtype:
-            self.differ(f"{shown}: `{buffer.name}` is {buffer.dtype}, not {pattern.dtype}")
+            self.differ(f"{shown()}: `{buffer.name}` is {buffer.dtype}, not {pattern.dtype}")
         indices = tuple(simplify(i, self.ranges) for i in nest.indices)
         theirs, ours = _Address.of(meaning.indices, pattern), _Address.of(indices, buffer)
         for there, loop in self.loops.items():
@@ -147,15 +150,17 @@ class _Matcher:
                 continue  # it runs once: there is no step
             wanted, found = theirs.step(Var(there)), ours.step(loop.var)
             if wanted is None or found is None:
-                self.differ(f"{shown}: a subscript is not a sum of multiples of the loop variables")
+                self.differ(f"{shown()}: a subscript is not a sum of multiples of the loop variables")
             if not self.equal(wanted, found):
                 here = loop.var.name
-                self.differ(f"{shown}: with `{here}` the address moves by {_text(found)} elements, not {_text(wanted)}")
+                self.differ(
+                    f"{shown()}: with `{here}` the address moves by {_text(found)} elements, not {_text(wanted)}"
+                )
         if isinstance(meaning, Store):
             self.check_distinct(meaning, replace(nest, indices=indices), shown)
         self.start(meaning, replace(nest, indices=indices), shown)
 
-    def check_distinct(self, meaning: Store, nest: Load | Store, shown: str) -> None:
+    def check_distinct(self, meaning: Store, nest: Load | Store, shown: Callable[[], str]) -> None:
         """Loops that lead to different elements of an output must do so here: all are read before one is written.
 
         What is a thread's own is different in every lane.
@@ -167,14 +172,14 @@ class _Matcher:
             used = any(Var(there) in linear_form(i).terms for i in meaning.indices)
             runs_once = self.ranges[loop.var.name].point is not None
             if used and not runs_once and loop.var.name not in told:
-                self.differ(f"{shown}: iterations of `{loop.var.name}` may write the same element")
+                self.differ(f"{shown()}: iterations of `{loop.var.name}` may write the same element")
 
-    def start(self, meaning: Load | Store, nest: Load | Store, shown: str) -> None:
+    def start(self, meaning: Load | Store, nest: Load | Store, shown: Callable[[], str]) -> None:
         """The first element: what the operand points at, the same for all accesses of one buffer."""
         first = {loop.var: loop.lo for loop in self.own.values()}
         starts = tuple(simplify(substitute(i, first), self.ranges) for i in nest.indices)
         if any(n.name in self.own for e in starts for n in walk(e) if isinstance(n, Var)):
-            self.differ(f"{shown}: a subscript depends on a loop in a way that is not affine")
+            self.differ(f"{shown()}: a subscript depends on a loop in a way that is not affine")
         origin = {Var(name): idx(0) for name in self.loops}
         own_offset = self.bound(_flat([substitute(i, origin) for i in meaning.indices], meaning.buffer))
         offset = _flat(starts, nest.buffer)
@@ -185,10 +190,10 @@ class _Matcher:
             self.operands[meaning.buffer.name] = _Operand(nest.buffer, starts, offset)
             return
         if declared.buffer != nest.buffer:
-            self.differ(f"{shown}: its other accesses of `{meaning.buffer.name}` are to `{declared.buffer.name}`")
+            self.differ(f"{shown()}: its other accesses of `{meaning.buffer.name}` are to `{declared.buffer.name}`")
         apart = Linear().add(offset).add(declared.offset, -1).add(own_offset, -1)
         if apart.terms or apart.constant:
-            self.differ(f"{shown}: the two are not equally far from where the others start")
+            self.differ(f"{shown()}: the two are not equally far from where the others start")
 
     # Numbers
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from weft.ir.errors import InternalError
+from weft.ir.quick_init import replace
 from weft.ir.stmt import JUMPS, Alloc, Block, For, If, Kernel, Let, Return, Seq, Stmt, Store, Tensorized, While
 from weft.ir.visit import fact, map_statements
 
@@ -167,12 +167,13 @@ def replace_in(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
     """``root`` with the one statement ``old`` (found by identity) replaced."""
     below = old
     for parent in path_to(root, old)[-2::-1]:
-        made = _with_child(parent, below, new)
+        made = with_child(parent, below, new)
         below, new = parent, made
     return new
 
 
-def _with_child(parent: Stmt, old: Stmt, new: Stmt) -> Stmt:
+def with_child(parent: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    """``parent`` with ``old``, which stands directly in it, replaced."""
     if isinstance(parent, Seq):
         return sequence([new if s is old else s for s in parent.body])
     return map_statements(parent, lambda n: new if n is old else n)

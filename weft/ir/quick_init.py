@@ -6,6 +6,7 @@ That of `dataclasses` sets each field by name through ``object.__setattr__``; th
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -33,6 +34,29 @@ def quick_inits(scope: dict[str, Any]) -> tuple[type, ...]:
     """The same for all dataclasses that the module with the names ``scope`` defines; gives these."""
     kinds = [k for k in scope.values() if dataclasses.is_dataclass(k) and k.__module__ == scope["__name__"]]
     return tuple(quick_init(kind) for kind in kinds if isinstance(kind, type))
+
+
+class _Replacers(dict[type, Callable[..., Any]]):
+    """How to make a dataclass anew with other values of some fields, written as Python text when it is first met."""
+
+    def __missing__(self, cls: Any) -> Callable[..., Any]:
+        fields = sorted(dataclasses.fields(cls), key=lambda f: bool(f.kw_only))
+        head = ", ".join(f"{f.name}=same" for f in fields)
+        values = [f"{f.name}={f.name}" if f.kw_only else f.name for f in fields]
+        lines = [f"    if {f.name} is same: {f.name} = node.{f.name}" for f in fields]
+        scope: dict[str, Any] = {"same": object(), "cls": cls}
+        exec(f"def replaced(node, *, {head}):\n" + "\n".join(lines) + f"\n    return cls({', '.join(values)})", scope)
+        made: Callable[..., Any] = scope["replaced"]
+        self[cls] = made
+        return made
+
+
+_REPLACERS = _Replacers()
+
+
+def replace(node: T, **changes: Any) -> T:
+    """`dataclasses.replace`, sooner: most of what a rewrite makes are statements with another body."""
+    return _REPLACERS[type(node)](node, **changes)  # type: ignore[no-any-return]
 
 
 def _parameter(f: dataclasses.Field[Any]) -> str:

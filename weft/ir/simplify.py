@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from weft.ir import dtype as dt
@@ -22,6 +21,7 @@ from weft.ir.errors import ProgramError
 from weft.ir.expr import Const, Expr, Unary, Var
 from weft.ir.interval import Interval
 from weft.ir.nesting import inner_statements
+from weft.ir.quick_init import replace
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.visit import Node, fact, rebuild, substitute, united
 

@@ -101,10 +101,14 @@ class ExprSimplifier:
                     return left
                 return left.add(self.linear(e.right), sign)
             if e.op == "*":
+                if type(e.left) is ex.Var and type(e.right) is ex.Const:  # most are
+                    simple, times = self.var(e.left), int(e.right.value)
+                    if simple is e.left and times:
+                        return Linear({simple: times})
                 return _product(self.linear(e.left), self.linear(e.right), e)
         elif isinstance(e, ex.Unary) and e.op == "-":
             return Linear().add(self.linear(e.operand), -1)
-        simple = self.expr(e)
+        simple = self.var(e) if type(e) is ex.Var else self.expr(e)
         return Linear({simple: 1}) if isinstance(simple, ex.Var) else linear_form(simple)
 
     def sum(self, e: ex.Unary | ex.Binary) -> ex.Expr:

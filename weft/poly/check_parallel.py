@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from weft.ir.nesting import find_path, inner_statements, statement_kinds, statements
 from weft.ir.numerics import is_fast
@@ -19,12 +21,41 @@ _MOST_ALTERNATIVES = 4
 _TIED = (Barrier, Return, Assign, Atomic, Break, Continue)
 
 
-def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: str = "strict") -> Verdict:
+class _Nest(NamedTuple):
+    """A loop, and those in it of which iterations that touch one element surely have equal values."""
+
+    outermost: For
+    apart: frozenset[str]
+
+
+def check_all_parallel(kernel: Kernel, loops: Sequence[For], kind: str, numerics: str) -> Verdict:
+    """Whether ``loops``, all inside the first of them, may each become of ``kind``: mostly one look at memory tells."""
+    nest = _Nest(loops[0], _told_apart(kernel, loops[0]))
+    verdicts = (check_parallel(kernel, loop.var.name, kind, numerics, nest) for loop in loops)
+    return next((verdict for verdict in verdicts if not verdict.ok), OK)
+
+
+def _told_apart(kernel: Kernel, outermost: For) -> frozenset[str]:
+    inside = leaves(kernel, outermost)
+    names = frozenset(name for leaf in inside for name in leaf.loop_names)
+    shared = frozenset(inside[0].loop_names[: inside[0].loop_names.index(outermost.var.name)]) if inside else names
+    around = Surroundings(shared, written_by(inside), sizes_of(kernel))
+    apart = names - shared
+    for first, a, second, b in pairs(inside):
+        meeting = Meeting(first, a, second, b, around)
+        both = apart.intersection(first.loop_names, second.loop_names)
+        apart -= {n for n in both if not meeting.quickly_agree(n) and not (n in a.owners and n in b.owners)}
+    return apart
+
+
+def check_parallel(
+    kernel: Kernel, loop: str, kind: str = "parallel", numerics: str = "strict", nest: _Nest | None = None
+) -> Verdict:
     """Whether ``loop`` may become of ``kind`` (parallel, vector, block or thread)."""
     loop_node = loop_named(kernel, loop)
     if loop_node is None:
         return refuse(f"there is no loop `{loop}`")
-    verdict, update = _check(kernel, loop_node, kind, numerics)
+    verdict, update = _check(kernel, loop_node, kind, numerics, nest)
     if verdict.ok:
         return OK
 
@@ -35,15 +66,19 @@ def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: 
     return replace(verdict, offers=others)
 
 
-def _check(kernel: Kernel, loop: For, kind: str, numerics: str) -> tuple[Verdict, Access | None]:
+def _check(
+    kernel: Kernel, loop: For, kind: str, numerics: str, nest: _Nest | None = None
+) -> tuple[Verdict, Access | None]:
     """The verdict without alternatives, and the update that conflicts with itself, if that is the reason."""
     structure = _check_structure(loop, kind)
     if structure is not None:
         return refuse(structure), None
-    inside = [leaf for leaf in leaves(kernel, loop) if loop.var.name in leaf.loop_names]
+    inside = [leaf for leaf in leaves(kernel, nest.outermost if nest else loop) if loop.var.name in leaf.loop_names]
     owned = _thread_storage(inside, loop, kind)
     if owned is not None:
         return refuse(owned), None
+    if nest is not None and loop.var.name in nest.apart:
+        return OK, None
     return _check_memory(kernel, loop, inside, numerics)
 
 

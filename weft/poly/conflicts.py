@@ -169,7 +169,16 @@ class Meeting:
 
     def must_agree(self, name: str) -> bool:
         """Whether iterations that meet surely have equal values of loop ``name``."""
-        return not self.distance(name) or all(self.is_excluded([order(name)]) for order in (after, before))
+        return self.quickly_agree(name) or all(self.is_excluded([order(name)]) for order in (after, before))
+
+    def quickly_agree(self, name: str) -> bool:
+        """The same, as far as subscripts and ranges tell of all loops at once."""
+        return self.never or not self.distance(name) or name in self.settled
+
+    @cached_property
+    def settled(self) -> frozenset[str]:
+        """Loops that have equal values in iterations that meet, by narrowing what subscripts leave of their gaps."""
+        return frozenset() if self.left.domain.made or self.right.domain.made else self.gaps.settled
 
     def is_excluded(self, order: Sequence[Form], equal: Sequence[str] = ()) -> bool:
         """Whether subscripts and loop bounds alone, tests aside, keep iterations in ``order`` from meeting.

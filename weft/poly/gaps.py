@@ -7,6 +7,7 @@ between -7 and 7, so the first one is 0: rounds of such steps often leave a gap 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 from weft.ir.inequality import quotient
 from weft.ir.interval import EVERYTHING, Interval
@@ -14,6 +15,7 @@ from weft.ir.solve import Form
 
 #: Rounds of narrowing; what takes longer is left to the solver.
 _ROUNDS = 4
+_NONE = Interval(0, 0)
 _Row = tuple[list[tuple[str, int]], int, bool]
 
 
@@ -30,12 +32,10 @@ class Gaps:
         second: Mapping[str, Interval],
         primed: Mapping[str, str],
     ) -> None:
-        self.primed = primed
-        self.ranges: dict[str, Interval] = dict(first)
-        for name, prime in primed.items():
-            other_range = second.get(name, EVERYTHING)
-            self.ranges[prime] = other_range
-            self.ranges[_gap(name)] = other_range.minus(first[name]) if name in first else EVERYTHING
+        self.first, self.second, self.primed = first, second, primed
+        self.plain = {prime: name for name, prime in primed.items()}
+        #: Of the variables that rows have.
+        self.ranges: dict[str, Interval] = {}
         self.rows = [self._row(form, True) for form in equations]
 
     def mention(self, names: Collection[str]) -> bool:
@@ -43,56 +43,87 @@ class Gaps:
         wanted = {part for name in names for part in (name, self.primed.get(name, name), _gap(name))}
         return any(name in wanted for terms, _, _ in self.rows for name, _ in terms)
 
+    @cached_property
+    def settled(self) -> frozenset[str]:
+        """Loops whose gap the equations alone leave nothing but 0; all where they cannot hold."""
+        ranges = dict(self.ranges)
+        for _ in range(_ROUNDS):
+            narrowed = [_narrow(row, ranges) for row in self.rows]
+            if None in narrowed:
+                return frozenset(self.primed)
+            if not any(narrowed):
+                break
+        return frozenset(name for name in self.primed if ranges.get(_gap(name)) == _NONE)
+
     def exclude(self, order: Sequence[Form], equal: Sequence[str] = ()) -> bool:
         """Whether no two iterations satisfy the equations and ``order`` (each >= 0) with equal loops ``equal``."""
-        ranges = dict(self.ranges)
-        ranges.update((_gap(name), Interval(0, 0)) for name in equal)
         rows = [*self.rows, *(self._row(form, False) for form in order)]
+        ranges = dict(self.ranges)
+        ranges.update((_gap(name), _NONE) for name in equal)
         for _ in range(_ROUNDS):
-            before = dict(ranges)
-            if any(_narrow(row, ranges) for row in rows):
-                return True
-            if ranges == before:
+            changed = False
+            for row in rows:
+                narrowed = _narrow(row, ranges)
+                if narrowed is None:
+                    return True
+                changed |= narrowed
+            if not changed:
                 break
         return False
 
     def _row(self, form: Form, is_equation: bool) -> _Row:
         """``form`` with ``c*x' - c*x`` written as ``c`` times the gap."""
-        terms = {name: c for name, c in form.items() if name}
-        for name, prime in self.primed.items():
-            c = terms.get(prime)
-            if c is not None and terms.get(name) == -c:
-                del terms[prime], terms[name]
-                terms[_gap(name)] = c
-        return list(terms.items()), form.get("", 0), is_equation
+        terms: list[tuple[str, int]] = []
+        for name, c in form.items():
+            prime, plain = self.primed.get(name), self.plain.get(name)
+            if prime is not None and form.get(prime) == -c:
+                terms.append((_gap(name), -c))
+                self.ranges[_gap(name)] = self._range(prime).minus(self._range(name))
+            elif name and (plain is None or form.get(plain) != -c):
+                terms.append((name, c))
+                self.ranges[name] = self._range(name)
+        return terms, form.get("", 0), is_equation
+
+    def _range(self, name: str) -> Interval:
+        plain = self.plain.get(name)
+        return self.first.get(name, EVERYTHING) if plain is None else self.second.get(plain, EVERYTHING)
 
 
 def _gap(name: str) -> str:
     return f"{name}'-{name}"
 
 
-def _narrow(row: _Row, ranges: dict[str, Interval]) -> bool:
-    """Takes ``row`` into account; True where it cannot hold."""
+def _narrow(row: _Row, ranges: dict[str, Interval]) -> bool | None:
+    """Takes ``row`` into account; whether that says anything new, and None where it cannot hold."""
     terms, constant, is_equation = row
-    parts = [ranges.get(name, EVERYTHING).scale(c) for name, c in terms]
+    if not terms:
+        return None if constant < 0 or (is_equation and constant != 0) else False
+    parts = [_scaled(ranges[name], c) for name, c in terms]
+    low, endless_low = _added(constant, [least for least, _ in parts])
+    high, endless_high = _added(constant, [most for _, most in parts])
+    changed = False
     for place, (name, c) in enumerate(terms):
-        low, high = constant, constant
-        bounded_below = bounded_above = True
-        for other, part in enumerate(parts):
-            if other != place:
-                if part.lo is None:
-                    bounded_below = False
-                else:
-                    low += part.lo
-                if part.hi is None:
-                    bounded_above = False
-                else:
-                    high += part.hi
-        # c*x >= -high, and for an equation also c*x <= -low.
-        allowed = Interval(-high if bounded_above else None, -low if bounded_below and is_equation else None)
-        interval = ranges.get(name, EVERYTHING).intersect(quotient(allowed, c))
-        if interval.is_empty:
-            return True
-        ranges[name] = interval
-        parts[place] = interval.scale(c)
-    return not terms and (constant < 0 or (is_equation and constant != 0))
+        least, most = parts[place]
+        # c*x >= -(the most that the others are), and for an equation also c*x <= -(the least).
+        above = None if endless_high > (most is None) else (most or 0) - high
+        below = None if not is_equation or endless_low > (least is None) else (least or 0) - low
+        interval = ranges[name]
+        narrowed = interval.intersect(quotient(Interval(above, below), c))
+        if narrowed.is_empty:
+            return None
+        if narrowed != interval:
+            changed, ranges[name], parts[place] = True, narrowed, _scaled(narrowed, c)
+            low, endless_low = _added(constant, [least for least, _ in parts])
+            high, endless_high = _added(constant, [most for _, most in parts])
+    return changed
+
+
+def _scaled(interval: Interval, by: int) -> tuple[int | None, int | None]:
+    lo, hi = interval if by > 0 else (interval.hi, interval.lo)
+    return None if lo is None else lo * by, None if hi is None else hi * by
+
+
+def _added(constant: int, ends: list[int | None]) -> tuple[int, int]:
+    """The sum as far as there are ends, and how many there are none of."""
+    known = [end for end in ends if end is not None]
+    return constant + sum(known), len(ends) - len(known)

@@ -80,15 +80,16 @@ def extremes(e: Expr, limits: Mapping[str, Span]) -> Span | None:
 
 def _extreme(e: Expr, limits: Mapping[str, Span], side: int) -> Expr | None:
     """Inner variables go to their ends first, so that what they share with outer ones cancels."""
+    linear, changed = linear_form(e), False
     for name in reversed(list(limits)):
-        linear = linear_form(e)
         var = Var(name)
-        others = (a for a in linear.terms if a != var)
-        if var not in linear.terms or any(name in free_vars(a) for a in others):
+        factor = linear.terms.get(var)
+        if factor is None or any(type(a) is not Var and name in free_vars(a) for a in linear.terms):
             continue
-        factor = linear.terms.pop(var)
-        end = limits[name][side if factor > 0 else 1 - side]
-        e = linear.add(linear_form(end), factor).expr(dt.index)
+        del linear.terms[var]
+        linear.add(linear_form(limits[name][side if factor > 0 else 1 - side]), factor)
+        changed = True
+    e = linear.expr(dt.index) if changed else e
     if not any(name in limits for name in free_vars(e)):
         return None if any(isinstance(n, Load) for n in walk(e)) else e
     linear = linear_form(e)

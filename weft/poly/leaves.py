@@ -20,6 +20,7 @@ from weft.ir.expr import AddressOf, Axis, Binary, BinaryOp, Call, Compare, Const
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.intrinsics import HINTS
 from weft.ir.nesting import find_path, inner_statements, statements
+from weft.ir.quick_init import quick_init
 from weft.ir.simplify import assigned_names
 from weft.ir.visit import Node, children, fact, free_vars, substitute, walk
 
@@ -27,6 +28,7 @@ CONCURRENT = ("parallel", "vector", "block", "thread")
 _UPDATES = frozenset({"+", "-", "*", "min", "max", "&", "|", "^", "&&", "||"})
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopRange:
     """A loop around a statement; ``hi`` is None for a while loop, whose passes are counted from 0."""
@@ -38,6 +40,7 @@ class LoopRange:
     node: st.Stmt
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, eq=False)
 class Test:
     """A condition that holds (or fails) wherever the statement runs."""
@@ -46,6 +49,7 @@ class Test:
     holds: bool = True
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
     """One touch of a buffer by a statement.
@@ -112,6 +116,9 @@ class Leaf:
         """What each loop variable around it can be."""
         ranges: dict[str, Interval] = {}
         for loop in self.loops:
+            if type(loop.lo) is Const and type(loop.hi) is Const:  # most are
+                ranges[loop.name] = Interval(int(loop.lo.value), int(loop.hi.value) - 1)
+                continue
             lo = bounds(self.resolve(loop.lo), ranges)
             hi = Interval(None, None) if loop.hi is None else bounds(self.resolve(loop.hi), ranges)
             ranges[loop.name] = half_open(lo, hi)
@@ -203,8 +210,7 @@ def loops_inside(s: st.Stmt) -> list[st.For]:
 def _enter(s: st.Stmt, inner: st.Stmt, scope: _Scope) -> _Scope:
     """What is known in ``inner``, which stands directly in ``s``."""
     if isinstance(s, st.For):
-        loops = (*scope.loops, LoopRange(s.var.name, s.lo, s.hi, s.kind, s))
-        return _Scope(loops, *scope[1:])  # quicker than to replace one field: most statements are loops
+        return _Scope((*scope.loops, _range_of(s)), *scope[1:])  # quicker than to replace one field: most are loops
     if isinstance(s, st.While):
         name = f"pass{sum(loop.hi is None for loop in scope.loops) + 1}"
         loops = (*scope.loops, LoopRange(name, idx(0), None, "serial", s))
@@ -227,6 +233,11 @@ def _enter(s: st.Stmt, inner: st.Stmt, scope: _Scope) -> _Scope:
     return scope
 
 
+@fact
+def _range_of(s: st.For) -> LoopRange:
+    return LoopRange(s.var.name, s.lo, s.hi, s.kind, s)
+
+
 def _enter_let(s: st.Let, scope: _Scope) -> _Scope:
     assigned = is_assigned(s)
     if s.var.type == dt.index and not assigned and not any(isinstance(n, (Load, Call)) for n in walk(s.value)):
@@ -241,6 +252,12 @@ def is_assigned(let: st.Let) -> bool:
 
 
 def _collect(s: st.Stmt, scope: _Scope, touching: list[Leaf]) -> None:
+    loops = list[LoopRange]()
+    while type(s) is st.For and type(s.lo) is Const and type(s.hi) is Const:  # most are: nothing is read for its range
+        loops.append(_range_of(s))
+        s = s.body
+    if loops:
+        scope = _Scope((*scope.loops, *loops), *scope[1:])
     plain = None if scope.has_assigned else _plain_touches(s)
     accesses = tuple(_touches(s, scope)) if plain is None else tuple([_owned(a, scope) for a in plain])
     if accesses:
@@ -263,7 +280,10 @@ def _plain_touches(s: st.Stmt) -> tuple[Access, ...] | None:
 
 def _owned(access: Access, scope: _Scope) -> Access:
     owners = scope.owners.get(access.buffer.name)
-    return replace(access, owners=owners) if owners else access
+    if not owners:
+        return access
+    a = access  # by place: quicker than to replace one field
+    return Access(a.buffer, a.indices, a.reads, a.writes, a.update, a.atomic, a.tests, a.axes, owners)
 
 
 def _touches(s: st.Stmt, scope: _Scope) -> Iterator[Access]:

@@ -19,7 +19,7 @@ from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
 from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Region, Seq, Stmt, Store
-from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.ir.visit import free_vars, fresh_name, loads, names_in, substitute
 from weft.poly.check_parallel import check_parallel
 from weft.poly.conflicts import Meeting, Surroundings, written_by
 from weft.poly.describe import describe, iteration
@@ -290,7 +290,7 @@ def written_before(segment: Segment, buffer: str) -> Iterator[tuple[Leaf, Access
         if isinstance(parent, Seq):
             place = next(n for n, s in enumerate(parent.body) if s is child)
             earlier += parent.body[:place]
-    for s in earlier:
+    for s in (s for s in earlier if buffer in names_in(s)):
         for leaf in leaves(segment.kernel, s):
             yield from ((leaf, a) for a in leaf.accesses if a.writes and a.buffer.name == buffer)
 

@@ -6,10 +6,9 @@ reduction loops are innermost; before loop ``at`` it runs once through the eleme
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from weft.ir.expr import Expr, Var
 from weft.ir.nesting import replace_in, sequence
+from weft.ir.quick_init import replace
 from weft.ir.solve import Form, Unknown
 from weft.ir.stmt import Block, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute

@@ -14,10 +14,9 @@ distributed over its statements (`fission`), or run on threads.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from weft.ir.expr import Expr, idx
 from weft.ir.nesting import path_to, replace_in
+from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Ahead, Alloc, For, Kernel, Seq
 from weft.ir.visit import free_vars

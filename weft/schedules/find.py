@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError, did_you_mean
-from weft.ir.expr import Var
+from weft.ir.expr import Const, Var
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.nesting import inner_statements, path_to
 from weft.ir.stmt import Alloc, Block, For, Kernel, Seq, Stmt, Tensorized
@@ -156,4 +156,6 @@ def ranges_at(kernel: Kernel, node: Stmt) -> dict[str, Interval]:
 
 
 def loop_range(loop: For, ranges: Mapping[str, Interval]) -> Interval:
+    if type(loop.lo) is Const and type(loop.hi) is Const:  # most are
+        return Interval(int(loop.lo.value), int(loop.hi.value) - 1)
     return half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))

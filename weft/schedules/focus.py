@@ -9,11 +9,12 @@ through a tenth of the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from weft.ir.errors import ScheduleError
 from weft.ir.nesting import inner_statements, path_to, replace_in
+from weft.ir.quick_init import replace
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
 from weft.ir.visit import names_in
 from weft.schedules.find import find_block, listed

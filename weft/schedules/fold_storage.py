@@ -8,12 +8,13 @@ This is storage folding, or modulo addressing of a ring buffer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 from weft.ir.expr import Binary, Const, Expr, Load, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import statements_in_turn
+from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Stmt, Store
 from weft.ir.visit import replace_buffers, rewrite, substitute

@@ -9,13 +9,13 @@ variables: the loop then runs over all values of both, and each body is guarded 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal, get_args
 
 from weft.ir.expr import Binary, Compare, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import find_path, path_to, sequence
 from weft.ir.printer import print_expr
+from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Seq
 from weft.ir.visit import substitute

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+from weft.ir.stmt import LoopKind
 from weft.schedules.cut import End, cut, peel
 from weft.schedules.fission import fission
 from weft.schedules.fuse import fuse
@@ -17,13 +18,14 @@ from weft.schedules.persist import persist
 from weft.schedules.reorder import reorder
 from weft.schedules.rewrite import PRIMITIVES
 from weft.schedules.scan import scan
-from weft.schedules.set_kind import Level, bind, parallel, serial, unroll, vectorize
+from weft.schedules.set_kind import Level, bind, parallel, run_as, serial, unroll, vectorize
 from weft.schedules.shift import shift, skew
 from weft.schedules.skip_masked import skip_masked
 from weft.schedules.specialize import check_specialize, specialize
 from weft.schedules.split import Tail, split, tile
 from weft.schedules.split_axis import split_axis
 from weft.schedules.state import ScheduleState
+from weft.schedules.subdivide import subdivide
 from weft.schedules.swap import swap
 from weft.schedules.trace import Step
 from weft.schedules.unfold import unfold
@@ -55,6 +57,13 @@ class LoopMethods(ScheduleState):
         """
         outer, inner, *_ = self.run(split, self.name(loop), factor, tail=tail)
         return self.handle(Loop, outer), self.handle(Loop, inner)
+
+    def subdivide(self, loop: AnyLoop, *factors: int) -> tuple[Loop, ...]:
+        """``loop`` split by one of ``factors`` after another, in one step; gives one loop more than there are of these.
+
+        >>> group, warp, half, lane = s.subdivide(m, 64, 16, 8)
+        """
+        return tuple(self.handle(Loop, made) for made in self.run(subdivide, self.name(loop), *factors))
 
     def tile(
         self, i: AnyLoop, j: AnyLoop, rows: int, columns: int, tail: Tail = "guard"
@@ -151,6 +160,10 @@ class LoopMethods(ScheduleState):
         """``loop`` runs over the blocks of a grid, or over the threads of a block."""
         self.run(bind, self.name(loop), level)
         return self.handle(Loop, str(loop))
+
+    def run_as(self, kind: LoopKind, *loops: AnyLoop) -> None:
+        """``loops`` of one nest all become of ``kind`` (``"thread"``, ``"unroll"`` ...), in one step."""
+        self.run(run_as, kind, *self.names(loops))
 
     def peel(self, loop: AnyLoop, count: int = 1, end: End = "first") -> Loop:
         """The ``count`` first or last iterations get a loop of their own, which is returned."""

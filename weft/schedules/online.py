@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Call, Compare, Const, Expr, Load, Select, Var, const, identity
 from weft.ir.nesting import path_to, sequence
 from weft.ir.numerics import is_fast
+from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, mentions, replace_buffers, rewrite, substitute

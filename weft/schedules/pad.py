@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import path_to
+from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, If, Kernel, Store
@@ -31,7 +31,7 @@ from weft.schedules.copy_reads import written_before
 from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, loops_around, ranges_at
 from weft.schedules.loop_facts import is_true
 from weft.schedules.project import NotProjectable, conjuncts, gap_of, project
-from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_stmt
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 
@@ -46,10 +46,10 @@ def check_pad(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
     if len(written) != 1 or not written <= temporaries:
         reason = f"block `{block}` writes `{min(written - temporaries, default='nothing')}`, which is no temporary"
         return refuse(reason, None, (f's.cache_write("{min(written)}", at=...) first',) if written else ())
-    guards = find_guards(kernel, target)
+    guards = _guards(kernel, target)
     if not guards:
         return refuse(f"no guard is around block `{block}` alone")
-    readers = [_find_harm(kernel, target, g) for g in guards]
+    readers = [harm for _, harm in guards]
     if readers[0] is not None and all(r is not None for r in readers):
         reader, found = readers[0]
         reason = f"block `{reader}` may read what block `{block}` writes beyond the edge"
@@ -64,8 +64,8 @@ def check_pad(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
 def pad(kernel: Kernel, block: str) -> Rewrite:
     """The block without the guards that do not matter."""
     target = find_block(kernel, block)
-    for guard in reversed(find_guards(kernel, target)):
-        if _find_harm(kernel, target, guard) is None:
+    for guard, harm in reversed(_guards(kernel, target)):
+        if harm is None:
             # The innermost of that condition: one further out guards other blocks too.
             path = reversed(path_to(kernel, find_block(kernel, block)))
             own = next(s for s in path if isinstance(s, If) and s.condition == guard.condition)
@@ -138,20 +138,27 @@ def _has_values(kernel: Kernel, block: Block, access: Access) -> bool:
     return False
 
 
-def _find_harm(kernel: Kernel, block: Block, guard: If) -> tuple[str, Witness | Unknown] | None:
-    """Who would see that ``guard`` is gone, and when."""
-    reader = find_reader(kernel, block, guard)
-    return None if reader is None or adds_zeros(kernel, block, guard) else reader
+@remembered
+def _guards(kernel: Kernel, block: Block) -> list[tuple[If, tuple[str, Witness | Unknown] | None]]:
+    """Those of `find_guards`, and of each who would see that it is gone, and when."""
+    guards = find_guards(kernel, block)
+    readers = [_find_reader(kernel, block, guard, guards) for guard in guards]
+    harmless = [reader is None or adds_zeros(kernel, block, guard) for guard, reader in zip(guards, readers)]
+    return [(guard, None if fine else reader) for guard, reader, fine in zip(guards, readers, harmless)]
 
 
 def find_reader(kernel: Kernel, block: Block, guard: If) -> tuple[str, Witness | Unknown] | None:
     """A block that may read what ``block`` would write where ``guard`` keeps it from running, and when."""
+    return _find_reader(kernel, block, guard, find_guards(kernel, block))
+
+
+def _find_reader(kernel: Kernel, block: Block, guard: If, guards: Sequence[If]) -> tuple[str, Witness | Unknown] | None:
     target = block.writes[0].buffer.name
     made = find_alloc(kernel, target)
     everything = leaves(kernel, made)
     shared = frozenset(loop.var.name for loop in loops_around(kernel, made))
     around = Surroundings(shared, written_by(everything), sizes_of(kernel))
-    aside = [g.condition for g in find_guards(kernel, block)]
+    aside = [g.condition for g in guards]
     reads = [(f, a) for f in everything for a in f.accesses if a.reads and a.buffer.name == target]
     for leaf in (f for f in everything if f.block == block.name):
         tests = tuple(t for t in leaf.tests if t.condition not in aside)

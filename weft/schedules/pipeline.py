@@ -14,10 +14,9 @@ stages this is double buffering (`double_buffer`).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from weft.ir.ahead import changed_sources, why_not_ahead
 from weft.ir.expr import Binary, idx
+from weft.ir.quick_init import replace
 from weft.ir.stmt import Ahead, Kernel
 from weft.ir.visit import mentions
 from weft.poly.conflicts import after
@@ -27,7 +26,7 @@ from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.expand_storage import check_slices, making_loop, with_slices
 from weft.schedules.find import find_alloc, find_loop, listed
 from weft.schedules.loop_facts import check_number, check_valid
-from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -87,8 +86,8 @@ def _check_ring(kernel: Kernel, buffer: str, stages: int) -> Verdict:
         return refuse(f"`{buffer}` is in registers, which cannot take turns")
     if not (sliced := check_slices(alloc, loop)).ok:
         return sliced
-    alone = replace(loop, ahead=None)
-    made = find_loop(_make_ring(replace_stmt(kernel, loop, alone), buffer, stages), loop.var.name)
+    alone = kernel if loop.ahead is None else replace_stmt(kernel, loop, replace(loop, ahead=None))
+    made = find_loop(_make_ring(alone, buffer, stages), loop.var.name)
     why, changing = why_not_ahead(made), changed_sources(made)
     if why is None or not changing:
         return OK if why is None else refuse(why)
@@ -99,6 +98,7 @@ def _check_ring(kernel: Kernel, buffer: str, stages: int) -> Verdict:
     return refuse_meeting(why, kernel, writes, list(reads), [[after(loop.var.name)]])
 
 
+@remembered
 def _make_ring(kernel: Kernel, buffer: str, stages: int) -> Kernel:
     """The storage ``stages`` times, before the loop; iterations take turns with it, and may fill it ahead."""
     loop = making_loop(kernel, find_alloc(kernel, buffer))

@@ -6,12 +6,13 @@ What `compute_at`, `compute_root` and `store_at` have in common.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Compare, Const, Expr, Var, idx
 from weft.ir.nesting import sequence
+from weft.ir.quick_init import replace
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, mentions, rewrite, substitute

@@ -7,12 +7,13 @@ iterator for it: ``B[vk, vn]`` below ``j_o`` becomes ``B_cache[vk, vj_i]`` with 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Reduce, Var, idx
 from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Atomic, Block, For, Iter, Region, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, mentions, rebuild, stores, substitute

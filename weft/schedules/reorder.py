@@ -7,16 +7,15 @@ comes to stand inside (a triangle, a skewed loop) is turned around.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from weft.ir.expr import Expr
 from weft.ir.nesting import path_to
+from weft.ir.quick_init import replace
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars
 from weft.poly.check_reorder import check_reorder as check_order
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import find_loop, ranges_at
+from weft.schedules.find import find_loop, listed, ranges_at
 from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier, is_guard
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
@@ -61,7 +60,7 @@ def reorder(kernel: Kernel, *loops: str) -> Rewrite:
     widened = widen_ranges(kernel, [s for s in chain if isinstance(s, For)], new)
     assert not isinstance(widened, Verdict), "check_reorder answers this first"
     wide, tests = widened
-    chain = _chain(wide, loops)
+    chain = chain if wide is kernel else _chain(wide, loops)
     if isinstance(chain[-1], For) and tests:
         chain = _with_tests(chain, tests)
     ranges = ranges_at(wide, chain[0])
@@ -87,16 +86,28 @@ def _with_tests(chain: list[For | If], tests: list[Expr]) -> list[For | If]:
     return chain
 
 
-def chain_of(kernel: Kernel, loops: list[For]) -> list[For | If] | Verdict:
-    """The loops and guards from the outermost to the innermost of ``loops``, or what stands between them."""
-    paths = [path_to(kernel, loop) for loop in loops]
-    deepest = max(paths, key=len)
+def deepest_path(kernel: Kernel, loops: list[For]) -> list[Stmt] | Verdict:
+    """The statements around the innermost of ``loops``, and it; all of them are to be there."""
+    sought = {id(loop) for loop in loops}
+    innermost = next(loop for loop in reversed(listed(kernel).loops) if id(loop) in sought)
+    deepest = path_to(kernel, innermost)
+    if sought.issubset(map(id, deepest)):
+        return deepest
+    deepest = max((path_to(kernel, loop) for loop in loops), key=len)
     for loop in loops:
         if not any(s is loop for s in deepest):
             return refuse(
                 f"`{loop.var.name}` is not in one nest with `{_name(deepest[-1])}`: neither is inside the other"
             )
-    chain = deepest[min(len(p) for p in paths) - 1 :]
+    return deepest
+
+
+def chain_of(kernel: Kernel, loops: list[For]) -> list[For | If] | Verdict:
+    """The loops and guards from the outermost to the innermost of ``loops``, or what stands between them."""
+    deepest = deepest_path(kernel, loops)
+    if isinstance(deepest, Verdict):
+        return deepest
+    chain = deepest[next(n for n, s in enumerate(deepest) if any(s is loop for loop in loops)) :]
     for position, s in enumerate(chain):
         if not isinstance(s, For) and not is_guard(s):
             outer = next(c for c in reversed(chain[:position]) if isinstance(c, For))

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from weft.ir.expr import Reduce
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import Interval, half_open
 from weft.ir.nesting import replace_in, statements
-from weft.ir.simplify import simplify
+from weft.ir.quick_init import replace
+from weft.ir.simplify import Simplifier
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Stmt
 from weft.ir.visit import fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 from weft.poly.verdict import Verdict
@@ -80,16 +82,15 @@ _KEPT = 16
 def remembered(fn: Callable[Concatenate[Kernel, P], T]) -> Callable[Concatenate[Kernel, P], T]:
     """``fn`` keeping its last few answers: a check looks at the outcome just before it is wanted."""
     kept: list[tuple[Kernel, tuple[object, ...], T]] = []
-    signature = inspect.signature(fn)
-    count = len(signature.parameters) - 1
+    _, *parameters = inspect.signature(fn).parameters.values()
+    named = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    in_order = len(named) == len(parameters)
 
     @wraps(fn)
     def answer(kernel: Kernel, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        given: tuple[object, ...] = args
-        if kwargs or len(args) != count:
-            bound = signature.bind(kernel, *args, **kwargs)
-            bound.apply_defaults()
-            given = tuple(bound.arguments.values())[1:]
+        # Whether an argument is given by its place, by its name, or left at its default is all the same.
+        rest = named[len(args) :] if in_order else [p for p in named if p.kind is p.KEYWORD_ONLY]
+        given = (*args, *(kwargs.get(p.name, p.default) for p in rest))
         for known, before, result in kept:
             if known is kernel and before == given:
                 return result
@@ -115,31 +116,37 @@ def replace_loop(kernel: Kernel, old: For, new: Stmt) -> Kernel:
 
 def simplify_bounds(root: S, ranges: Mapping[str, Interval]) -> S:
     """Loop bounds, guards and block bindings below ``root`` simplified; no loop, branch or block goes away."""
+    return _simplify_below(root, Simplifier(ranges))
+
+
+def _simplify_below(root: S, simple: Simplifier) -> S:
+    """The same with what is known around ``root``; a name means one thing in all of it, so that nothing is taken back
+    of what is learnt about loops."""
 
     def child(n: Any) -> Any:
-        return simplify_bounds(n, ranges) if isinstance(n, Stmt) else n
+        return _simplify_below(n, simple) if isinstance(n, Stmt) else n
 
     match root:
         case For():
-            lo, hi = simplify(root.lo, ranges), simplify(root.hi, ranges)
-            inner = {**ranges, root.var.name: half_open(bounds(lo, ranges), bounds(hi, ranges))}
-            body = simplify_bounds(root.body, inner)
+            lo, hi = simple.expr(root.lo), simple.expr(root.hi)
+            simple.ranges[root.var.name] = half_open(simple.bounds(lo), simple.bounds(hi))
+            body = _simplify_below(root.body, simple)
             if lo is root.lo and hi is root.hi and body is root.body:
                 return root
             return replace(root, lo=lo, hi=hi, body=body)
         case If():
-            condition, then, otherwise = simplify(root.condition, ranges), child(root.then), child(root.otherwise)
+            condition, then, otherwise = simple.expr(root.condition), child(root.then), child(root.otherwise)
             if condition is root.condition and then is root.then and otherwise is root.otherwise:
                 return root
             return replace(root, condition=condition, then=then, otherwise=otherwise)
         case Block():
-            iters = tuple(_simplify_iter(i, ranges) for i in root.iters)
-            return root if all(a is b for a, b in zip(iters, root.iters)) else replace(root, iters=iters)
+            iters = tuple([_simplify_iter(i, simple) for i in root.iters])
+            return root if all(map(operator.is_, iters, root.iters)) else replace(root, iters=iters)
     return rebuild(root, child)
 
 
-def _simplify_iter(i: Iter, ranges: Mapping[str, Interval]) -> Iter:
-    lo, hi, binding = (simplify(e, ranges) for e in (i.lo, i.hi, i.binding))
+def _simplify_iter(i: Iter, simple: Simplifier) -> Iter:
+    lo, hi, binding = simple.expr(i.lo), simple.expr(i.hi), simple.expr(i.binding)
     return i if lo is i.lo and hi is i.hi and binding is i.binding else Iter(i.var, lo, hi, i.kind, binding)
 
 

@@ -20,7 +20,7 @@ With ``at`` they live in the body of that loop of the reduction, and are added t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from weft.ir.affine import affine_form
@@ -29,6 +29,7 @@ from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, identity, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import path_to, replace_in, sequence
 from weft.ir.printer import print_expr
+from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute

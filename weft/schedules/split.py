@@ -37,9 +37,9 @@ from weft.schedules.trace import Numerics
 
 Tail = Literal["guard", "separate", "pad", "clip"]
 _TAILS = ("guard", "separate", "pad", "clip")
-#: What the outer and the inner loop run like. Tiles of concurrent iterations may run in order, but
+#: What the outer and the inner loop of a split run like. Tiles of concurrent iterations may run in order, but
 #: threads stay threads: barriers count them.
-_KINDS: dict[LoopKind, tuple[LoopKind, LoopKind]] = {
+KINDS: dict[LoopKind, tuple[LoopKind, LoopKind]] = {
     "serial": ("serial", "serial"),
     "parallel": ("parallel", "serial"),
     "vector": ("serial", "vector"),
@@ -98,7 +98,7 @@ def split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard") -> Rewri
 
 
 def _tiles(old: For, outer: Var, inner: Var, tiles: Expr, factor: int, body: Stmt) -> For:
-    around, through = _KINDS[old.kind]
+    around, through = KINDS[old.kind]
     inside = For(inner, idx(0), idx(factor), through, body, span=old.span)
     return For(outer, idx(0), tiles, around, inside, span=old.span)
 
@@ -115,7 +115,7 @@ def _drop_true_guard(nest: For) -> For:
 def _clip(kernel: Kernel, old: For, factor: int, outer: Var, inner: Var) -> Rewrite:
     """The inner loop has the values of the old one, from one multiple of ``factor`` to the next."""
     size, ranges = idx(factor), ranges_at(kernel, old)
-    around, through = _KINDS[old.kind]
+    around, through = KINDS[old.kind]
     lo, hi = Binary("max", old.lo, outer * size), Binary("min", old.hi, outer * size + size)
     inside = For(inner, lo, hi, through, substitute(old.body, {old.var: inner}), span=old.span)
     end = Binary("//", old.hi + (size - idx(1)), size)

@@ -10,10 +10,11 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from weft.ir.errors import ScheduleError
 from weft.ir.numerics import CHOICES, NUMERICS
-from weft.ir.stmt import Kernel
+from weft.ir.stmt import Kernel, Stmt
 from weft.ir.verify import verify
+from weft.ir.visit import fact
 from weft.poly.verdict import Verdict
-from weft.schedules.find import all_allocs, all_loops, blocks_inside
+from weft.schedules.find import listed
 from weft.schedules.focus import find_focus
 from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
 from weft.schedules.pipeline import check_runs_ahead
@@ -167,11 +168,14 @@ class ScheduleState:
         self.kernel = done.kernel
         self.trace = self.trace.then(Step(step.name, step.args, step.kwargs, done.made))
         number = len(self.trace)
-        self._fates |= dict.fromkeys(before - after, f"is gone since step {number}, {step}")
+        lost, new = before - after, after - before
+        if lost:
+            self._fates |= dict.fromkeys(lost, f"is gone since step {number}, {step}")
         self._fates |= done.fates
-        for name in (after - before) | (set(done.made) & after):
+        for name in new.union(done.made) & after:
             self._born[name] = number
-        self._fates = {name: fate for name, fate in self._fates.items() if name not in after}
+        for name in new.union(done.fates) & after:
+            self._fates.pop(name, None)
 
     def name(self, handle: Handle | str) -> str:
         """The name a handle stands for; one whose loop, block or buffer is gone is an error that says so."""
@@ -204,10 +208,16 @@ def _refuse_broken(step: Step, kernel: Kernel) -> None:
             raise refused(step, verdict, verdict.alternatives)
 
 
-def bound_here(kernel: Kernel) -> set[str]:
+def bound_here(kernel: Kernel) -> frozenset[str]:
     """The names of loops, blocks and buffers."""
-    names = {loop.var.name for loop in all_loops(kernel)} | {b.name for b in blocks_inside(kernel)}
-    return names | {a.buffer.name for a in all_allocs(kernel)} | {p.name for p in kernel.params}
+    return _bound_in(kernel.body).union([p.name for p in kernel.params])
+
+
+@fact
+def _bound_in(body: Stmt) -> frozenset[str]:
+    here = listed(body)
+    loops, buffers = [loop.var.name for loop in here.loops], [a.buffer.name for a in here.allocs]
+    return frozenset([*loops, *buffers, *(b.name for b in here.blocks)])
 
 
 def gone(what: str, name: str, fate: str) -> ScheduleError:

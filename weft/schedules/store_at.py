@@ -13,11 +13,11 @@ one row is left to compute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from weft.ir.expr import Binary, Compare, Expr, Select, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import path_to, sequence, statements
+from weft.ir.quick_init import replace
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.solve import Form
 from weft.ir.stmt import Alloc, Break, Continue, For, Kernel, Return, Seq

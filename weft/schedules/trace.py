@@ -15,12 +15,13 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from weft.ir.errors import ScheduleError
 from weft.ir.numerics import NUMERICS
 from weft.ir.numerics import Numerics as Numerics
+from weft.ir.quick_init import replace
 from weft.ir.span import Source, Span
 
 #: What a step's arguments are made of: names and texts, numbers, and lists and tables of them.

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from weft.auto.gpu.box_loops import open_operands, turn_operands
 from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_operands
-from weft.auto.gpu.contraction_digits import VECTOR, cut_tile, split_names
+from weft.auto.gpu.contraction_digits import VECTOR, cut_tile, run_all, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_operands import (
     cooperate,
@@ -263,17 +263,13 @@ def _written_out(s: Schedule, quads: str, tiles: Tiles) -> tuple[tuple[str, ...]
 def _bind(draft: GpuDraft, nests: Sequence[Nest], kept: Kept) -> None:
     s = draft.s
     starts = [digits_of(draft, nest, start) for nest, start in zip(nests, kept.starts)]
-    for loop in (x for x in nests[0].outer if x != nests[0].piece):
-        s.bind(loop, "block")
+    run_all(s, "block", [x for x in nests[0].outer if x != nests[0].piece])
     for nest, (threads, own) in zip(nests, starts):
-        for loop in (*nest.threads, *threads):
-            s.bind(loop, "thread")
-        for loop in own:
-            s.unroll(loop)
-    for loop in kept.threads:
-        s.bind(loop, "thread")
-    for loop in kept.own[:-1]:
-        s.unroll(loop)
+        run_all(s, "thread", nest.threads)
+        run_all(s, "thread", threads)
+        run_all(s, "unroll", own)
+    run_all(s, "thread", kept.threads)
+    run_all(s, "unroll", kept.own[:-1])
     s.vectorize(kept.own[-1])
 
 

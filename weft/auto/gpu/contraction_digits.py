@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from weft.auto.gpu.contraction_product import Product, Side
 from weft.auto.gpu.contraction_tiles import ROWS, Tiles
+from weft.ir.stmt import LoopKind
 from weft.schedules.schedule import Schedule
 
 #: Elements of one access to shared memory.
@@ -28,6 +29,16 @@ Digits = tuple[tuple[str, ...], tuple[str, ...]]
 def split_names(s: Schedule, loop: str, factor: int) -> tuple[str, str]:
     outer, inner = s.split(loop, factor)
     return str(outer), str(inner)
+
+
+def digit_names(s: Schedule, loop: str, *factors: int) -> tuple[str, ...]:
+    return tuple(map(str, s.subdivide(loop, *factors)))
+
+
+def run_all(s: Schedule, kind: LoopKind, loops: Sequence[str]) -> None:
+    """``loops`` of one nest as ``kind``, where there are any."""
+    if loops:
+        s.run_as(kind, *loops)
 
 
 def cut_tile(s: Schedule, p: Product, tiles: Tiles, loops: Sequence[str]) -> Digits:
@@ -53,10 +64,6 @@ def plain_factors(side: Side, size: int, own: int) -> tuple[int, ...]:
 
 def _cut(s: Schedule, loop: str, factors: Sequence[int], own: Collection[int]) -> Digits:
     """``loop`` split by one factor after the other; the digits at places ``own``, from the end, are a thread's."""
-    digits = []
-    for factor in factors:
-        outer, loop = split_names(s, loop, factor)
-        digits.append(outer)
-    digits.append(loop)
+    digits = digit_names(s, loop, *factors)
     places = range(-len(digits), 0)
     return tuple(digits[n] for n in places if n not in own), tuple(digits[n] for n in places if n in own)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from weft.auto.gpu.contraction_digits import PAIR, Digits, cut_tile, split_names
+from weft.auto.gpu.contraction_digits import PAIR, Digits, cut_tile, digit_names, run_all, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_operands import (
     cooperate,
@@ -41,9 +41,7 @@ def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage |
     reader = find_reader(draft, p)
     rows, columns = (p.stage.loop_of(side.iterator.name) for side in p.sides)
     outer, columns = split_names(s, columns, tiles.columns)
-    piece, k = split_names(s, p.depth, tiles.depth)
-    warp, k = split_names(s, k, tiles.depth // tiles.spread)
-    steps, step = split_names(s, k, STEP_BYTES // size)
+    piece, warp, steps, step = digit_names(s, p.depth, tiles.depth, tiles.depth // tiles.spread, STEP_BYTES // size)
     s.reorder(outer, warp, rows, columns, piece, steps, step)
     if reader is not None:
         s.reverse_compute_at(reader[0].name, outer)
@@ -64,10 +62,8 @@ def schedule_spread(draft: GpuDraft, p: Product, tiles: Tiles, prologue: Stage |
         _finish(draft, name, tiles)
     s.bind(outer, "block")
     for loops, mine in ((nest.threads, ()), digits_of(draft, nest, start), copied):
-        for loop in loops:
-            s.bind(loop, "thread")
-        for loop in mine:
-            s.unroll(loop)
+        run_all(s, "thread", loops)
+        run_all(s, "unroll", mine)
     for side, (load, storage) in zip(sides, operands):
         written_out = side.whole_bytes >= min(SIZES)
         cooperate(draft, load, storage, len(nest.around_piece), tiles.threads, written_out=written_out)

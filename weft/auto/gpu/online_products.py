@@ -236,8 +236,7 @@ class OnePass(TilePass):
         threads = plan.rows // GROUP_ROWS * 128
         for (load, storage), depth in ((self.queries, 0), *((t, 1) for t in self.tiles)):
             cooperate(self.draft, load, storage, len(self.outer) + depth, threads, written_out=True)
-        for loop in self.outer:
-            s.bind(loop, "block")
+        s.run_as("block", *self.outer)
         for loop in (scores, sums):
             s.tensorize(loop, INSTRUCTIONS[c.dtype])
         s.pipeline(*(storage for _, storage in self.tiles), stages=plan.stages)

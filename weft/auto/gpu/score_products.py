@@ -292,8 +292,7 @@ class ScorePass(TilePass):
         for depth, made in enumerate((self.held, self.tiles)):
             for load, storage in made:
                 cooperate(self.draft, load, storage, len(self.outer) + depth, threads, written_out=True)
-        for loop in self.outer:
-            s.bind(loop, "block")
+        s.run_as("block", *self.outer)
         for loop in loops:
             s.tensorize(loop, INSTRUCTIONS[g.dtype])
         s.pipeline(*(storage for _, storage in self.tiles), stages=plan.stages)

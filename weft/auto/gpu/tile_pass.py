@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 
-from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, split_names
+from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, digit_names, run_all, split_names
 from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
 from weft.auto.gpu.draft import GpuDraft
+from weft.schedules.find import find_block
 from weft.schedules.layouts import LETTERS
 
 #: Steps of the depth of an instruction.
@@ -58,7 +59,7 @@ class TilePass(ABC):
         """Products by instructions of warp groups."""
 
     def _buffer(self, name: str) -> str:
-        return self.draft.stage(name).write.buffer.name
+        return find_block(self.s.kernel, name).writes[0].buffer.name
 
     def _inner(self, name: str, *, in_keys: bool = True) -> list[str]:
         """The loops of a block in a tile of rows, or in one of keys."""
@@ -90,22 +91,20 @@ class TilePass(ABC):
 
     def _rows(self, loop: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Threads through rows, and what a thread has of them."""
-        group, loop = split_names(self.s, loop, GROUP_ROWS)
-        warp, loop = split_names(self.s, loop, WARP_ROWS)
-        half, lane = split_names(self.s, loop, HALF)
+        group, warp, half, lane = digit_names(self.s, loop, GROUP_ROWS, WARP_ROWS, HALF)
         return (group, warp, lane), (half,)
 
     def _columns(self, loop: str, name: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
-        block, loop = self.cut[name] if name in self.cut else split_names(self.s, loop, BLOCK)
-        tile, loop = split_names(self.s, loop, COLUMNS)
-        pair, odd = split_names(self.s, loop, PAIR)
+        if name in self.cut:
+            block, inside = self.cut[name]
+            tile, pair, odd = digit_names(self.s, inside, COLUMNS, PAIR)
+        else:
+            block, tile, pair, odd = digit_names(self.s, loop, BLOCK, COLUMNS, PAIR)
         return (pair,), (block, tile, odd)
 
     def _bind(self, threads: tuple[str, ...], own: tuple[str, ...], *, vector: bool = False) -> None:
-        for loop in threads:
-            self.s.bind(loop, "thread")
-        for loop in own[:-1] if vector else own:
-            self.s.unroll(loop)
+        run_all(self.s, "thread", threads)
+        run_all(self.s, "unroll", own[:-1] if vector else own)
         if vector:
             self.s.vectorize(own[-1])
 
@@ -131,8 +130,6 @@ class TilePass(ABC):
             (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
             steps, step = split_names(s, deep, STEP)
             s.reorder(*pieces, *down, *across, steps, *half, *own, step)
-            for loop in (*down, *across):
-                s.bind(loop, "thread")
-            for loop in pieces:
-                s.unroll(loop)
+            run_all(s, "thread", (*down, *across))
+            run_all(s, "unroll", pieces)
         return steps

@@ -26,11 +26,22 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Cast, Compare, Const, Expr, Load, Var, const, idx
 from weft.ir.hardware import BULK_COPY
 from weft.ir.interval import Ranges
-from weft.ir.nesting import around, find_path, flat, perfect_nest, replace_in, sequence, statements, strip
+from weft.ir.nesting import (
+    around,
+    find_path,
+    flat,
+    inner_statements,
+    perfect_nest,
+    replace_in,
+    sequence,
+    statements,
+    strip,
+)
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Assign, Barrier, For, If, Kernel, Let, Stmt, Store, Tensorized, hint
 from weft.ir.visit import (
     Node,
+    fact,
     free_vars,
     fresh_name,
     map_statements,
@@ -39,7 +50,6 @@ from weft.ir.visit import (
     stores,
     substitute,
     used_names,
-    walk,
 )
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range, runs_at_least_once
 from weft.target.cuda.launch_bounds import kept_words
@@ -60,19 +70,21 @@ def persist_blocks(kernel: Kernel, *, cores: int, blocks_a_core: Callable[[int, 
     return replace(kernel, body=visit(kernel.body))
 
 
-def bulk_copies(s: Stmt) -> list[Tensorized]:
+@fact
+def bulk_copies(s: Stmt) -> tuple[Tensorized, ...]:
     """What the copy engine does in ``s``."""
-    return [n for n in walk(s) if isinstance(n, Tensorized) and n.intrinsic == BULK_COPY]
+    own = (s,) if isinstance(s, Tensorized) and s.intrinsic == BULK_COPY else ()
+    return own + tuple(copy for inner in inner_statements(s) for copy in bulk_copies(inner))
 
 
 def find_bulk_loop(s: Stmt) -> For:
     """The loop each of whose iterations is a turn of the rings that the engine fills."""
-    loops = [n for n in walk(s) if isinstance(n, For) and n.kind == "serial" and bulk_copies(n)]
+    loops = [n for n in statements(s) if isinstance(n, For) and n.kind == "serial" and bulk_copies(n)]
     return next(n for n in loops if any(bulk_copies(part) and not _is_around(part) for part in flat(n.body)))
 
 
 def _is_around(s: Stmt) -> bool:
-    return any(isinstance(n, For) and bulk_copies(n) for n in walk(s))
+    return any(isinstance(n, For) and bulk_copies(n) for n in statements(s))
 
 
 def held_blocks(body: Stmt, shared: Iterable[Buffer], consumers: int, held: Callable[..., int]) -> int:
