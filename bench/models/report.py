@@ -124,6 +124,8 @@ _WEAK = """
 - Rows come from several commands, days and commits: two threads of ResNet-50, MobileNetV2, EfficientNet-B0, LSTM and
   UNet and batch 8 are newer than the others. Ratios on two threads differ by 15 % between runs (above): MobileNetV2
   0.83 and 0.96 within ten minutes. Inductor and eager were left out for time, and most of batch 8.
+- Batch 8, two threads, in turns with products shared out by panels: 0.92 to 0.97 (MobileNetV2, ResNet-50). Strips for
+  threads are larger than those that the first cache would want.
 - OpenMP, whose threads our loops use in a process that has PyTorch, costs 5 % of models of small kernels (MobileNetV3
   4.4 to 4.1 ms, LSTM 1.9 to 1.8 with our own pool); ours would want the core on which OpenMP's threads still spin
   after a library call (MobileNetV2, with one such call, 5.1 to 7.7).
