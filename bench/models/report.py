@@ -105,19 +105,30 @@ this machine does some 117:
   an image, one after another.
 - 1x1 convolutions and products run at 111 to 115 GFLOP/s. MobileNetV2 (6.8 ms) spends 0.8 ms in its first
   expansion, which writes 4.8 MB that the next layer reads: layers are not computed in one another's tiles.
-- **Two threads depend on where the host puts this machine's two cores**, which changes within minutes: reading 300 KB
-  that the other core wrote takes 4 us at times, 11 at others. Then MobileNetV2 takes 6.9 ms (0.79
-  of the best peer), else 4.3; ResNet-50 41 and 33.5; a depthwise convolution of 384 channels on 14x14 128 us on two
-  threads and 22 on one: products share out panels of channels, its padded copy rows, so that each reads what lies in
-  the other core's cache. Products by rows for each thread (tried): MobileNetV2 6.75 to
-  6.19 ms, but ResNet-50 42.3 to 47.8.
+- **Two threads depend on where the host puts this machine's two cores**, which changes within minutes. Reading what
+  the other core wrote is quick (24 GB/s); writing where the other has read is not: each line is taken from it first,
+  6.7 GB/s at times, 1.8 at others (own lines: 80). So products whose weights a near cache holds are shared out by
+  rows, as pixel by pixel work is, and a thread writes where no other reads (`weft/auto/contraction_strips.py`); large
+  weights are shared out by panels, since otherwise each thread reads all of them. A depthwise convolution of 384
+  channels on 14x14 between two products: 29 us on two threads, with rows 20 (24 on one thread); where the cores were
+  far apart 110, not seen with rows.
+- What library calls wait for so is counted when they are compared with our kernels: a call that was quicker by itself
+  (24 channels to 144 on 56x56) took 320 to 340 us between our kernels, ours 130.
+- In turns with the code before, where the cores were near each other (ms, two threads): MobileNetV2 5.73 to 5.36,
+  EfficientNet-B0 7.55 to 7.54, ResNet-50 46.7 to 44.7, torchvision's MobileNetV3 4.01 to 3.84.
 """
 
 _WEAK = """
 ## What is weak
 
-- Rows come from several commands of one day and two commits; ratios on two threads differ by 15 % between runs (above).
-  Inductor and eager were left out for time, of batch 8 all but one row.
+- Rows come from several commands, days and commits: two threads of ResNet-50, MobileNetV2, EfficientNet-B0, LSTM and
+  UNet and batch 8 are newer than the others. Ratios on two threads differ by 15 % between runs (above): MobileNetV2
+  0.83 and 0.96 within ten minutes. Inductor and eager were left out for time, and most of batch 8.
+- Batch 8, two threads, in turns with products shared out by panels: 0.92 to 0.97 (MobileNetV2, ResNet-50). Strips for
+  threads are larger than those that the first cache would want.
+- OpenMP, whose threads our loops use in a process that has PyTorch, costs 5 % of models of small kernels (MobileNetV3
+  4.4 to 4.1 ms, LSTM 1.9 to 1.8 with our own pool); ours would want the core on which OpenMP's threads still spin
+  after a library call (MobileNetV2, with one such call, 5.1 to 7.7).
 - Compiling, two threads (`--cold --peers inductor eager`, once, a quiet machine): ResNet-50 6.0 s cold, 0.6 s beyond
   tracing in a second process, Inductor 24.4 s; VGG-16 6.3 s and 0.4 s, Inductor 15.0; UNet 5.6 s and 0.2 s.
 - Memory is above eager's (same command): ResNet-50 649 MB against 480, VGG-16 1,117 against 954, UNet 518 against 412.

@@ -4,6 +4,11 @@ With panels outermost an operand that is read by rows is gone through once for e
 it, a part of the rows is taken at a time: an image of a batch, some lines of an image, some rows of a matrix. The
 panels are then gone through once for each of these strips, which is cheap where the cache holds all of them, or where
 there are few strips.
+
+Threads share out strips where there are any, else panels. With strips each goes through all panels; with panels each
+reads all rows, most of which others wrote, and writes between what others write, all of whom read it in the next loop.
+So strips are also taken where that costs less: along the rows of an image all layers are shared out alike, and a
+thread finds in its caches what it wrote in the layer before.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from math import ceil, prod
 
 from weft.auto.contraction_plan import Contraction, Steps, footprint
 from weft.auto.draft import Draft
+from weft.auto.parallel_loops import exchange_seconds
 from weft.auto.stages import StageAccess, StageIter
 
 #: Part of the second cache that is counted on.
@@ -22,7 +28,7 @@ APART = 2.0
 
 
 def find_strips(draft: Draft, c: Contraction) -> Steps:
-    """The iterators of rows that go on outside the panels, and by what, such that least comes from far."""
+    """The iterators of rows that go on outside the panels, and by what, such that least is waited for."""
     copied_once = all(name in draft.constants for name in c.plan.packed) and not c.plan.by_rows
     is_plain = c.plan.blocking is None and not c.is_apart and not c.stage.outer and copied_once
     if not is_plain or not c.plan.packed or c.lane.count <= c.plan.width:
@@ -50,18 +56,37 @@ def _rows(c: Contraction) -> list[StageIter]:
 
 
 def _costs(draft: Draft, c: Contraction, strips: Steps) -> tuple[float, int]:
-    """What comes from beyond the second cache, weighed by how long it takes; then how large a strip is: the smaller,
-    the more of it is in the first cache when the next panel reads it."""
+    """Seconds that a thread waits for what comes from beyond the second cache and for others; then how large a strip
+    is: the smaller, the more of it is in the first cache when the next panel reads it."""
     room, stage = USABLE * draft.cache("L2"), c.stage
     by_rows = [a for a in c.operands if not a.uses(c.plan.lane)]
     strip = sum(_strip_elements(c, a, dict(strips)) * a.buffer.dtype.itemsize for a in by_rows)
-    rows = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in by_rows)
-    weights = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in c.vector_operands)
+    rows = sum(_bytes(c, a) for a in by_rows)
+    weights = sum(_bytes(c, a) for a in c.vector_operands)
     panels = -(-c.lane.count // c.plan.width)
     count = prod(ceil(stage.by_name[name].count / step) for name, step in strips)
     rows_from_far = rows if strip + weights / panels <= room else rows * panels
     panels_from_far = weights if weights + strip <= room else weights * count
-    return APART * rows_from_far + panels_from_far, strip
+    far = APART * rows_from_far + panels_from_far
+    threads = draft.threads if draft.pays_threads(stage) else 1
+    waited = far / draft.model.levels[-2].read / threads
+    if threads > 1 and strips:
+        waited += _seconds_by_strips(draft, weights, count)
+    elif threads > 1:
+        waited += exchange_seconds(draft.model, threads, rows, _bytes(c, stage.write))
+    return waited, strip
+
+
+def _seconds_by_strips(draft: Draft, weights: int, count: int) -> float:
+    """What a thread waits more where it goes through all panels, once for each of its strips."""
+    others, again = (draft.threads - 1) / draft.threads, count / draft.threads
+    # What no cache near the core holds comes from memory in every call.
+    source = draft.model.memory if weights > draft.cache("L2") else draft.model.levels[-2]
+    return weights * (others / source.read + again / draft.model.levels[1].read)
+
+
+def _bytes(c: Contraction, access: StageAccess) -> int:
+    return footprint(c.stage, access) * access.buffer.dtype.itemsize
 
 
 def _strip_elements(c: Contraction, access: StageAccess, steps: dict[str, int]) -> int:

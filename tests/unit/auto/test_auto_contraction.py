@@ -14,8 +14,9 @@ from weft.auto.contraction import apply_contraction
 from weft.auto.contraction_nest import part_loops
 from weft.auto.contraction_plan import Blocking, Contraction, ContractionPlan, is_contraction
 from weft.auto.contraction_tiles import contraction_plans, least_seconds
-from weft.auto.contraction_time import contraction_seconds
+from weft.auto.contraction_time import contraction_seconds, threaded_loops
 from weft.auto.draft import Draft
+from weft.auto.parallel_loops import exchange_seconds
 from weft.auto.plan import Decision, knobs, rank_plans, read_plan
 from weft.auto.scheduler import auto_schedule
 from weft.ir.printer import print_kernel
@@ -144,7 +145,7 @@ def test_rows_that_no_cache_holds_are_taken_in_strips(threads: int) -> None:
     draft = Draft(s, NAMED["x86-64-avx2"], threads, frozenset({"K"}))
     stage = draft.stage("O")
     plan = next(p for p in contraction_plans(draft, stage) if p.lane == "vf" and p.packed)
-    assert [name for name, _ in plan.strips] == ["vh", "vw"], "weights are small"
+    assert [name for name, _ in plan.strips] == ["vh", "vw"][: 3 - threads], "weights are small; threads take lines"
     parts = [loop.part for loop in part_loops(Contraction(stage, plan, 8, draft.enough_sums))]
     assert parts.index("strips") < parts.index("panels") < parts.index("reductions")
     apply_contraction(draft, "O", plan)
@@ -156,6 +157,29 @@ def test_what_a_cache_holds_is_not_cut_into_strips() -> None:
     s = weft.schedule(weft.define(CHANNELS_LAST), (1, 16, 16, 64), (512, 64, 3, 3), numerics="fast")
     draft = Draft(s, NAMED["x86-64-avx2"], 1, frozenset({"K"}))
     assert all(not p.strips for p in contraction_plans(draft, draft.stage("O")))
+
+
+@pytest.mark.parametrize(("rows", "width", "takes"), [(196, 128, True), (49, 1024, False)])
+def test_threads_share_out_rows_unless_weights_are_large(rows: int, width: int, takes: bool) -> None:
+    """So a thread finds in its caches what it wrote in the layer before; large weights are better read once."""
+    a, b = floats(rows, width), floats(width, 4 * width)
+    s = weft.schedule(weft.define(MATMUL), a, b, numerics="fast")
+    draft = Draft(s, MACHINE, 2, frozenset({"B"}))
+    plan = next(p for p in contraction_plans(draft, draft.stage("C")) if "B" in p.packed and p.blocking is None)
+    assert [name for name, _ in plan.strips] == (["vm"] if takes else [])
+    if takes:
+        c = Contraction(draft.stage("C"), plan, 16, draft.enough_sums)
+        loops = part_loops(c)
+        assert [loop.part for loop in threaded_loops(draft, c, loops)] == ["strips"]
+        apply_contraction(draft, "C", plan)
+        np.testing.assert_allclose(s.build()(a, b), a @ b, rtol=1e-3, atol=1e-3)
+
+
+def test_one_thread_waits_for_no_other() -> None:
+    model = MACHINE.model
+    assert exchange_seconds(model, 1, 1 << 20, 1 << 20) == 0
+    near, far = exchange_seconds(model, 2, 1 << 18, 0), exchange_seconds(model, 2, 1 << 30, 0)
+    assert 0 < near < far == exchange_seconds(model, 2, 1 << 31, 0), "what no near cache holds is in a shared one"
 
 
 def test_the_next_panel_of_weights_is_fetched_while_tiles_are_computed() -> None:

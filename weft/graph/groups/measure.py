@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.auto.parallel_loops import exchange_seconds
 from weft.graph.graph import Call, Edge, Graph, dense_strides
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
@@ -19,6 +20,8 @@ from weft.graph.groups.take_turns import Sampler
 from weft.graph.run.arrays import Arrays, arguments
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime.arrays import aligned_bytes, describe
+from weft.runtime.machine_model import local_machine
+from weft.runtime.threads import get_num_threads
 
 with contextlib.suppress(ImportError):  # which Windows has none of
     import resource
@@ -67,7 +70,11 @@ def measure_call(graph: Graph, call: Call, arrays: Arrays) -> Sampler:
     results = made if isinstance(made, (tuple, list)) else (made,)
     sizes = [getattr(r, "nbytes", 0) for r in results]
     pages = sum(size for size in sizes if size > KEPT_BYTES) / mmap.PAGESIZE
-    return _timed(lambda: function(*args, **named), BETWEEN + pages * _page_seconds())
+    # Our loops share out rows; how a library shares out work is not known, and a loop of calls does not show what it
+    # then waits for.
+    read = sum(edge.count * edge.dtype.itemsize for name, edge in graph.edges.items() if name in given)
+    exchange = exchange_seconds(local_machine().model, get_num_threads(), read, sum(sizes))
+    return _timed(lambda: function(*args, **named), BETWEEN + pages * _page_seconds() + exchange)
 
 
 @functools.cache
