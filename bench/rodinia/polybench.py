@@ -114,7 +114,8 @@ def options_of(checkout: Path, name: str, folder: Path) -> BuildOptions:
     # Headers have sizes of their own unless N is defined.
     sizes = sizes_of(name)
     own = sizes if any(size.startswith("-DN=") for size in sizes) else [*sizes, "-DN=1"]
-    return read_options(["-O3", *own, *FLAGS.get(name, ()), str(source), "-o", str(folder / name)])
+    common = f"-I{checkout / 'CUDA' / 'utilities'}"
+    return read_options(["-O3", common, *own, *FLAGS.get(name, ()), str(source), "-o", str(folder / name)])
 
 
 def compare(checkout: Path, name: str, folder: Path, threads: list[int]) -> list[float]:
