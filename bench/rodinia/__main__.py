@@ -65,8 +65,9 @@ def ratio(shop: Workshop, program: Program, threads: int) -> tuple[float, float,
         return None
     ours, theirs = [], []
     for _ in range(RUNS):
-        ours.append(shop.run(program, "built", threads).kernel_seconds)
-        theirs.append(shop.run(program, "openmp", threads).kernel_seconds)
+        for way, taken in (("built", ours), ("openmp", theirs)):
+            run = shop.run(program, way, threads)
+            taken.append(run.seconds_of_a_launch if program.by_launch else run.kernel_seconds)
     return min(ours), min(theirs), min(theirs) / min(ours)
 
 
@@ -131,7 +132,7 @@ def _time(shop: Workshop, program: Program, threads: list[int], ratios: dict[int
             break
         if found and found[0] > 0 and found[1] > 0:
             ratios[count].append(found[2])
-            row += f"  {count} threads: {1e3 * found[0]:9.2f} ms, OpenMP {1e3 * found[1]:9.2f} ms, {found[2]:6.2f}x"
+            row += f"  {count} threads: {1e3 * found[0]:9.4g} ms, OpenMP {1e3 * found[1]:9.4g} ms, {found[2]:6.2f}x"
     print(row, flush=True)
 
 

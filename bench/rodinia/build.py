@@ -28,7 +28,11 @@ class Failed(Exception):
 
 @dataclass
 class Outcome:
-    """What a run gave: seconds in kernels, of which kernels, its results as text, and its copies from the device."""
+    """What a run gave: seconds in kernels, of which kernels, its results as text, and its copies from the device.
+
+    To each kernel: how often it was launched, how often of these thread by thread, and its seconds; OpenMP's parallel
+    regions count as one.
+    """
 
     kernel_seconds: float
     wall_seconds: float
@@ -36,6 +40,10 @@ class Outcome:
     copies: Path
     kernels: Mapping[str, tuple[int, int, float]]
     refused: Mapping[str, str]
+
+    @property
+    def seconds_of_a_launch(self) -> float:
+        return self.kernel_seconds / max(1, sum(calls for calls, _, _ in self.kernels.values()))
 
 
 class Workshop:
@@ -129,10 +137,8 @@ def _outcome(version: Version, folder: Path, wall: float, printed: str, refused:
     lines = [line for line in printed.splitlines() if version.lines and re.search(version.lines, line)]
     texts = [(folder / name).read_text(errors="replace") for name in version.files if (folder / name).exists()]
     kernels: dict[str, tuple[int, int, float]] = {}
-    seconds = 0.0
     for line in (folder / "times").read_text().splitlines():
-        *name, last = line.split()
-        if name:
-            kernels[name[0]] = (int(name[1]), int(name[2]), float(last))
-        seconds += float(last)
+        name, calls, plain, took = line.split()
+        kernels[name] = (int(calls), int(plain), float(took))
+    seconds = sum(took for _, _, took in kernels.values())
     return Outcome(seconds, wall, "\n".join([*lines, *texts]), folder / "copies", kernels, refused)

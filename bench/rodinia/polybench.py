@@ -109,11 +109,13 @@ def sizes_of(name: str) -> list[str]:
 
 def options_of(checkout: Path, name: str, folder: Path) -> BuildOptions:
     """What nvcc would be told."""
-    (source,) = (checkout / "CUDA" / name).glob("*.cu")
+    of_program = checkout / "CUDA" / name  # in PolyBench-ACC, its successor, where OpenMP's version is
+    (source,) = (of_program if of_program.exists() else checkout / "CUDA" / PROGRAMS[name][0]).glob("*.cu")
     # Headers have sizes of their own unless N is defined.
     sizes = sizes_of(name)
     own = sizes if any(size.startswith("-DN=") for size in sizes) else [*sizes, "-DN=1"]
-    return read_options(["-O3", *own, *FLAGS.get(name, ()), str(source), "-o", str(folder / name)])
+    common = f"-I{checkout / 'CUDA' / 'utilities'}"
+    return read_options(["-O3", common, *own, *FLAGS.get(name, ()), str(source), "-o", str(folder / name)])
 
 
 def compare(checkout: Path, name: str, folder: Path, threads: list[int]) -> list[float]:

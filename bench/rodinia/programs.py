@@ -37,6 +37,8 @@ class Program:
     own_check: str = ""
     #: Arguments with which it computes the same on the CPU by itself.
     cpu_arguments: str = ""
+    #: Whether rounding alone decides how often it launches its one kernel: then the time of one launch is compared.
+    by_launch: bool = False
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -157,7 +159,7 @@ PROGRAMS = (
         "myocyte",
         _version("cuda/myocyte", "main.cu", "", "50 1 0", "output.txt"),
         _version("openmp/myocyte", "main.c", "", "50 1 0 2", "output.txt"),
-        None, "the OpenMP version writes nothing",
+        None, "the OpenMP version writes nothing", by_launch=True,
     ),
     Program(
         "nn",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import re
 from functools import cache
 
 
@@ -15,6 +16,22 @@ def demangle(name: str) -> str | None:
     status = ctypes.c_int()
     text = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
     return ctypes.string_at(text).decode() if status.value == 0 else None
+
+
+#: Floats of 16 bits are records in a program, and numbers of the compiler's own where kernels are read. Demanglers
+#: older than these numbers know others that nobody has, which stand in for them: how they are mangled and shown.
+_SMALL_FLOATS = (("DF16_", "Dh", "half", "__half"), ("DF16b", "Df", "decimal32", "__nv_bfloat16"))
+
+
+@cache
+def programs_name(name: str) -> str | None:
+    """What a mangled name of a kernel that was read stands for, as the program calls its types."""
+    for mangled, stand_in, _, _ in _SMALL_FLOATS:
+        name = name.replace(mangled, stand_in)
+    text = demangle(name)
+    for _, _, shown, called in _SMALL_FLOATS:
+        text = text and re.sub(rf"\b{shown}\b", called, text)
+    return text
 
 
 def short_name(name: str) -> str:

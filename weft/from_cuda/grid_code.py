@@ -28,7 +28,7 @@ from weft.from_cuda.launches_text import as_clang_reads
 from weft.from_cuda.steering import steering_places
 from weft.from_cuda.translate import translate
 from weft.from_cuda.types import parse_type
-from weft.from_cuda.unit import Unit, read_unit
+from weft.from_cuda.unit import Node, Unit, read_unit
 from weft.ir.errors import UnsupportedError
 from weft.ir.stmt import Kernel
 from weft.ir.visit import walk
@@ -70,17 +70,26 @@ def template_use(kernel: str) -> str | None:
     return name if name.endswith(">") else None
 
 
+def linked_kernel(unit: Unit, name: str) -> Node:
+    """The kernel that a program's linker knows by ``name``."""
+    found = unit.linked(name)
+    if found is None:
+        raise UnsupportedError("the kernel is not among those that were read")
+    return found
+
+
 def pointer_places(unit: Unit, kernel: str) -> str:
     """Where the arguments of ``kernel`` have pointers, and numbers whose small values code is made for."""
-    types = [parse_type(p.type, unit, p) for p in unit.kernels[kernel].parameters]
-    steering = steering_places(unit.kernels[kernel])
+    found = linked_kernel(unit, kernel)
+    types = [parse_type(p.type, unit, p) for p in found.parameters]
+    steering = steering_places(found)
     return _places(pointers_of(types)) + (f"|{_places(steering)}" if steering else "")
 
 
 def compile_grid(unit: Unit, kernel: str, key: str, flags: Sequence[str] = ()) -> Compiled:
     """Code for launches of ``kernel`` that ``key`` describes; products go into sums in one rounding, as by nvcc, unless
     ``flags`` forbid it."""
-    made = translate(unit, unit.kernels[kernel], read_launch(key))
+    made = translate(unit, linked_kernel(unit, kernel), read_launch(key))
     _check_size(made.kernel)
     name = "k" + hashlib.blake2b(f"{unit.source.name} {kernel} {key}".encode(), digest_size=8).hexdigest()
     contract = "-ffp-contract=off" not in flags

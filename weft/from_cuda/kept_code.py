@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.ir.errors import Error, UnsupportedError
+from weft.ir.errors import Error
 from weft.runtime.machine_model import local_machine
 from weft.runtime.store import Artifact, default_store
 from weft.version import blake2b, cache_key
@@ -120,8 +120,6 @@ class KeptCode:
             kernels = [kernel] if kept is None else kept.metadata["kernels"]
             uses = [use for use in map(template_use, kernels) if use is not None]
             self._unit = read_source(self.file, self.flags, uses)
-        if kernel not in self._unit.kernels:
-            raise UnsupportedError("the kernel is not among those that were read")
         return self._unit
 
 

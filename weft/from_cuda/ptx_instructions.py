@@ -296,6 +296,7 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "lop3": _formula("weft_ptx_lop3({0}, {1}, {2}, {3})", 4, "b32"),
     "prmt": _formula("weft_ptx_prmt({0}, {1}, {2})", 3, "b32"), "brev": _formula("__brev({0})", 1, "b32"),
     "clz": _formula("(unsigned)__clz((int){0})", 1, "b32"), "popc": _formula("(unsigned)__popc({0})", 1, "b32"),
+    "dp4a": _formula("__dp4a({0}, {1}, {2})", 3, "s32 u32"),
     "ex2": _unary("exp2f({0})", "exp2({0})"), "lg2": _unary("log2f({0})", "log2({0})"),
     "sin": _unary("sinf({0})", "sin({0})"), "cos": _unary("cosf({0})", "cos({0})"),
     "rcp": _unary("(1.0f / {0})", "(1.0 / {0})"), "sqrt": _unary("sqrtf({0})", "sqrt({0})"),

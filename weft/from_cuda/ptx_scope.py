@@ -78,6 +78,8 @@ class Scope:
         own = self.type_of(name)
         if own is None:
             raise Unknown
+        if own == "u64" and name not in self.registers:  # it may be a pointer
+            return f"weft_ptx_set({self.place(name)}, {_converted(value, kind, own)});"
         return f"{self.place(name)} = {_converted(value, kind, own)};"
 
 

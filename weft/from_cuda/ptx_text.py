@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from weft.from_cuda.ptx_alternatives import write_out_alternatives
 from weft.from_cuda.ptx_instructions import INSTRUCTIONS
 from weft.from_cuda.ptx_scope import C_TYPES, LETTERS, Scope, Unknown, local_name
 
@@ -23,6 +24,7 @@ def translate_ptx(text: str) -> str:
     """``text`` with the PTX that is known as C++; lines keep their numbers."""
     if "asm" not in text:
         return text
+    text = write_out_alternatives(text)
     out, at = [], 0
     for found in _ASM.finditer(text):
         if found.start() < at:

@@ -11,8 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weft.from_cuda.clang import NESTED_LAUNCH, Complaint, host_headers, nested_launches, run_clang
+from weft.from_cuda.demangle import demangle, programs_name
 from weft.from_cuda.names import ALIASES, Names
 from weft.from_cuda.ptx_text import translate_ptx
+from weft.from_cuda.tiles_text import name_int_tiles
 from weft.ir.errors import LanguageError, UnsupportedError
 from weft.ir.span import Source, Span
 
@@ -229,6 +231,12 @@ class Unit:
         found = (f for f in self.functions if f.has("CUDAGlobalAttr") and f.body and "mangledName" in f.raw)
         return {f.raw["mangledName"]: f for f in found if not _is_pattern(f)}
 
+    def linked(self, name: str) -> Node | None:
+        """The kernel that a program's linker knows by ``name``."""
+        if name not in self.kernels and (wanted := demangle(name)) is not None:
+            return next((k for n, k in self.kernels.items() if programs_name(n) == wanted), None)
+        return self.kernels.get(name)
+
     def span(self, n: Node) -> Span:
         """Where ``n`` is, to be shown."""
         column = max(n.column, 1)
@@ -302,11 +310,17 @@ def read_unit(
     """Reads a source; ``uses`` are kernels made from templates, such as ``scale<float>``, to be instantiated."""
     asked = "".join(f"\n__attribute__((used)) static auto _weft_use_{n} = &{use};" for n, use in enumerate(uses))
     empty: list[str] = [] if host_too else [*_OF_THE_HOST, *host_headers()]
+    text_for_clang = translate_ptx(name_int_tiles(text)) + asked
     known = len(empty)
     most = known + _MOST_EMPTY
     while True:
         reading = run_clang(
-            translate_ptx(text) + asked, name, include=include, defines=defines, options=options, empty=empty
+            text_for_clang,
+            name,
+            include=include,
+            defines=defines,
+            options=options,
+            empty=empty,
         )
         missing = next(filter(None, map(_missing_header, reading.complaints)), None)
         if host_too or missing is None or missing in empty or len(empty) >= most:

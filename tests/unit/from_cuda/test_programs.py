@@ -322,6 +322,87 @@ def test_groups_of_threads_and_floats_of_16_bits(tmp_path: Path) -> None:
     assert said == ["28 3220 4.5 9.0625", "14 0 30 39", "6 5"]
 
 
+USUAL = r"""
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cstdio>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cufft.h>
+namespace cg = cooperative_groups;
+#if CUDART_VERSION >= 11000
+template <int N> __device__ int halved(cg::thread_block_tile<N> tile, int v) {
+  for (int d = tile.size() / 2; d > 0; d /= 2) v += tile.shfl_down(v, d);
+  return cg::reduce(tile, v, cg::greater<int>());
+}
+#endif
+template <unsigned N> __device__ int crossed(const cg::thread_block_tile<N> &tile, int v) {
+  for (unsigned d = N / 2; d; d /= 2) v += tile.shfl_xor(v, d);
+  return v;
+}
+__global__ void groups(int *out) {
+  cg::thread_block_tile<32> warp = cg::tiled_partition<32>(cg::this_thread_block());
+  auto few = cg::tiled_partition<4>(warp);
+  out[threadIdx.x] = halved(warp, threadIdx.x) + 100 * crossed(few, threadIdx.x) + halved<4>(few, 0);
+}
+__global__ void narrow(const float *x, half *h, __nv_bfloat16 *b, uint32_t n) {
+  uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) h[i] = __hsub(__float2half_ru(x[i]), __float2half_rd(x[i])), b[i] = __float2bfloat16_rz(x[i]);
+}
+template <typename T> __global__ void twice(T *x) { x[threadIdx.x] = x[threadIdx.x] + x[threadIdx.x]; }
+__global__ void swap(cufftComplex *x) { x[threadIdx.x] = make_cuComplex(x[threadIdx.x].y, x[threadIdx.x].x); }
+__global__ void count(unsigned *x) { atomicInc_system(x, 9); }
+struct Many { int v[300]; };
+__global__ void add_up(__grid_constant__ const Many many, int *out) {
+  int sum = 0;
+  for (int i = 0; i < 300; i++) sum += many.v[i];
+  *out = sum;
+}
+int main() {
+  int *o;
+  float *x;
+  half *h;
+  __nv_bfloat16 *b;
+  cufftComplex *c;
+  cudaMallocManaged(&o, 128), cudaMallocManaged(&x, 64), cudaMallocManaged(&h, 64), cudaMallocManaged(&b, 64);
+  cudaMallocManaged(&c, 64);
+  groups<<<1, 32>>>(o);
+  printf("%d %d\n", o[0], o[31]);
+  for (int i : {0, 1, 2}) x[i] = 1.1f - 1.1f * i, c[i].x = i, c[i].y = 5;
+  narrow<<<1, 32>>>(x, h, b, 3u);
+  twice<<<1, 3>>>(h), twice<<<1, 3>>>(b), swap<<<1, 3>>>(c);
+  printf("%.8g %g %.8g %g %.8g\n", (float)h[0], (float)h[1], (float)h[2], (float)b[0], (float)b[2]);
+  Many many;
+  for (int &v : many.v) v = 2;
+  add_up<<<1, 1>>>(many, o);
+  o[1] = 0;
+  count<<<1, 12>>>((unsigned *)o + 1);
+  printf("%g %g %d %d\n", c[2].x, c[2].y, o[0], o[1]);
+  int grid, block;
+  size_t room;
+  cudaOccupancyMaxPotentialBlockSizeVariableSMem(&grid, &block, groups, [](int n) { return (size_t)n * 128; });
+  cudaOccupancyAvailableDynamicSMemPerBlock(&room, groups, 2, 256);
+  cudaLaunchAttribute together[1] = {};
+  together[0].id = cudaLaunchAttributeCooperative, together[0].val.cooperative = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = 1, config.blockDim = 12, config.attrs = together, config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, count, (unsigned *)o + 1);
+  printf("%d %d %d\n", block <= 384 && block >= 32, (int)(room >> 10) >= 24, o[1]);
+}
+"""
+
+
+def test_what_programs_usually_write_runs_as_whole_grids(tmp_path: Path) -> None:
+    program = build(tmp_path, ("usual.cu", USUAL))
+    expected = ["1592 12792", "0.001953125 0 0.001953125 2.1875 -2.1875", "5 2 600 2", "1 1 4"]
+    assert run(program, WEFT_CUDA_SERIAL="1").stdout.splitlines() == expected
+    with (tmp_path / "out").open("w+") as output:
+        units = read_options([str(tmp_path / "usual.cu")]).units
+        code, refused = run_program(program, [], units, os.environ, output=output)
+    assert (code, refused) == (0, {})
+    assert (tmp_path / "out").read_text().splitlines() == expected
+
+
 LIBRARIES = r"""
 #include <cstdio>
 #include <cublas_v2.h>

@@ -26,6 +26,8 @@ CASES: list[tuple[str, Any]] = [
     ('asm("shf.l.wrap.b32 %0, %1, %1, 9;" : "=r"(u) : "r"(a));', lambda t, a, b: a << 9 | a >> 23),
     ('asm("shl.b32 %0, %1, %2;" : "=r"(u) : "r"(a), "r"(t + 20));', lambda t, a, b: a << t + 20 if t < 12 else 0),
     ('asm("popc.b32 %0, %1;" : "=r"(u) : "r"(a));', lambda t, a, b: bin(a).count("1")),
+    ('asm("dp4a.u32.u32 %0, %1, %2, 9;" : "=r"(u) : "r"(a), "r"(b));',
+     lambda t, a, b: 9 + sum((a >> 8 * k & 255) * (b >> 8 * k & 255) for k in range(4))),
     ('asm("shfl.sync.bfly.b32 %0, %1, 3, 0x1f, 0xffffffff;" : "=r"(u) : "r"(t));', lambda t, a, b: t ^ 3),
     ('asm("{.reg .pred p; setp.lt.u32 p, %1, %2; vote.sync.ballot.b32 %0, p, -1;}" : "=r"(u) : "r"(t), "r"(7u));',
      lambda t, a, b: 127 if t < 32 else 0),
@@ -39,6 +41,10 @@ CASES: list[tuple[str, Any]] = [
     ('asm volatile("ld.global.nc.u32 %0, [%1+4];" : "=r"(u) : "l"(in + t));', lambda t, a, b: 7 * (t + 1) + 2**31),
     ('uint2 v; asm("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(in + t / 2 * 2)); u = v.x + v.y;',
      lambda t, a, b: 14 * (t // 2 * 2) + 7),
+    ('asm("{.reg .pred p;\\n setp.lt.u32 p, %1, 5;\\n mov.u32 %0, 3;\\n"\n#if __CUDACC_VER_MAJOR__ >= 11 && \\\n'
+     '    __CUDACC_VER_MINOR__ >= 0\n " @p mov.u32 %0, 8;}"\n#else\n " @p mov.u32 %0, 9;}"\n#endif\n'
+     '      : "=r"(u) : "r"(t));',
+     lambda t, a, b: 8 if t < 5 else 3),
     ('asm volatile("membar.gl;" ::: "memory"); if (t & 1) asm("mov.u32 %0, 1;" : "=r"(u)); else u = 5;',
      lambda t, a, b: 1 if t & 1 else 5),
 ]  # fmt: skip
@@ -71,6 +77,25 @@ def test_lines_and_what_is_not_known_stay() -> None:
     made = translate_ptx(text)
     assert made.startswith('asm("lg.weird %0;"\n : "=r"(u)); {')
     assert made.count("\n") == text.count("\n")
+
+
+def test_the_preprocessor_may_choose_among_instructions() -> None:
+    text = 'int x;\nasm("mov.u32 %0, "\n#ifdef A\n "1;"\n#elif B\n "2;"\n#else\n "3;"\n#endif\n : "=r"(u));\nint y;'
+    made = translate_ptx(2 * text)
+    assert "asm" not in made
+    directives = [line for line in made.split("\n") if line.startswith("#")]
+    assert directives == 2 * ["#ifdef A", "#elif B", "#else", "#endif"]
+    assert made.count("\n") == 2 * text.count("\n")
+
+
+def test_choices_within_choices_stay() -> None:
+    text = 'asm("mov.u32 %0, "\n#if A\n#if B\n "1;"\n#endif\n#endif\n "2;"\n : "=r"(u));\n'
+    assert translate_ptx(text) == text
+
+
+def test_a_register_of_64_bits_may_be_a_pointer() -> None:
+    made = translate_ptx('asm volatile("ld.global.b64 %0, [%0];" : "+l"(p));')
+    assert made.startswith("{ weft_ptx_set((p), ")
 
 
 def test_instructions_may_begin_on_a_macros_next_line() -> None:

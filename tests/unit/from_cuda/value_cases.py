@@ -48,6 +48,34 @@ case(
     }""",
     (1,), (16,), (np.zeros(64, i32), 12), lambda y, n: {0: np.ravel([_signed(i, n) for i in range(16)])},
 )  # fmt: skip
+
+
+def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> dict[int, np.ndarray]:
+    a, b = (v.view(np.uint8).reshape(-1, 4).astype(int) for v in (x, y))
+    c, d = (v.view(np.int8).reshape(-1, 4).astype(int) for v in (x, y))
+    e, f = (v.view(np.int16).reshape(-1, 2).astype(int) for v in (x, y))
+    words = [
+        (a + b).astype(np.uint8), np.clip(c - d, -128, 127).astype(np.int8), abs(a - b).astype(np.uint8),
+        np.where(c > d, 255, 0).astype(np.uint8), np.maximum(e, f).astype(np.int16),
+        ((a + b + 1) // 2).astype(np.uint8), (a == b).astype(np.uint8),
+    ]  # fmt: skip
+    sums = [abs(a - b).sum(1), (c * d).sum(1) + 5, (a * b).sum(1) + 7, e[:, 0] * d[:, 2] + e[:, 1] * d[:, 3] + 1]
+    columns = [*(w.view(np.uint32).ravel() for w in words), *(s.astype(np.uint32) for s in sums)]
+    return {2: np.stack(columns, 1).ravel()}
+
+
+_WORDS = np.random.default_rng(3).integers(0, 2**32, (2, 32), np.uint32)
+_WORDS[1, :4] = _WORDS[0, :4]
+case(
+    "bytes and halves of words at once",
+    """__global__ void k(const unsigned *x, const unsigned *y, unsigned *z) {
+      unsigned i = threadIdx.x, a = x[i], b = y[i], *to = z + 11 * i;
+      to[0] = __vadd4(a, b), to[1] = __vsubss4(a, b), to[2] = __vabsdiffu4(a, b), to[3] = __vcmpgts4(a, b);
+      to[4] = __vmaxs2(a, b), to[5] = __vavgu4(a, b), to[6] = __vseteq4(a, b), to[7] = __vsadu4(a, b);
+      to[8] = __dp4a((int)a, (int)b, 5), to[9] = __dp4a(a, b, 7u), to[10] = __dp2a_hi((int)a, (int)b, 1);
+    }""",
+    (1,), (32,), (*_WORDS, np.zeros(352, np.uint32)), _packed,
+)  # fmt: skip
 case(
     "constants beyond the signed numbers",
     """#define huge (~47ull)

@@ -26,6 +26,8 @@
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 3
 #define __CUDACC_VER_BUILD__ 0
+#define CUDART_VERSION 12030
+#define CUDA_VERSION 12030
 
 typedef decltype(sizeof(0)) size_t;
 typedef decltype((char *)0 - (char *)0) ptrdiff_t;
@@ -282,6 +284,10 @@ _WEFT_ATOMIC(atomicExch, double)
 __device__ unsigned short atomicCAS(unsigned short *, unsigned short, unsigned short);
 __device__ unsigned atomicInc(unsigned *, unsigned);
 __device__ unsigned atomicDec(unsigned *, unsigned);
+#define _WEFT_OF_SCOPE(f, scope) \
+  static inline __device__ unsigned f##scope(unsigned *at, unsigned limit) { return f(at, limit); }
+_WEFT_OF_SCOPE(atomicInc, _block) _WEFT_OF_SCOPE(atomicInc, _system)
+_WEFT_OF_SCOPE(atomicDec, _block) _WEFT_OF_SCOPE(atomicDec, _system)
 
 // ---- reads that hint at caches
 #include "both/weft_cache_hints.h"
@@ -302,6 +308,7 @@ __device__ int __reduce_max_sync(unsigned, int);
 }
 
 #include "weft_bits.h"
+#include "both/weft_packed.h"
 
 __device__ void weft_sync_grid();
 // Refused where they are called.
@@ -311,6 +318,9 @@ template <class T> __device__ unsigned __match_all_sync(unsigned mask, T value, 
 
 // ---- textures that arrays are bound to
 enum cudaTextureReadMode { cudaReadModeElementType, cudaReadModeNormalizedFloat };
+#define cudaTextureType1D 0x01
+#define cudaTextureType2D 0x02
+#define cudaTextureType3D 0x03
 template <class T, int dimensions = 1, cudaTextureReadMode mode = cudaReadModeElementType>
 struct __attribute__((device_builtin_texture_type)) texture {
   int normalized, filterMode, addressMode[3];

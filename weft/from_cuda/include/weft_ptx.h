@@ -12,6 +12,8 @@ static inline __device__ void *__cvta_shared_to_generic(size_t address) { return
 static inline __device__ unsigned weft_ptx_rank() {
   return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
+// A register of 64 bits is a number or a pointer.
+template <class T> static inline __device__ void weft_ptx_set(T &to, unsigned long long value) { to = (T)value; }
 static inline __device__ unsigned weft_ptx_lane() { return weft_ptx_rank() % 32u; }
 // Bytes of b:a by the low four bits of each nibble of the selector; its high bit repeats the byte's sign.
 static inline __device__ unsigned weft_ptx_prmt(unsigned a, unsigned b, unsigned selector) {

@@ -352,9 +352,11 @@ bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launc
   make_key(codes, launch, arguments, key, sizeof key);
   version *found = find_version(codes, kernel, key);
   if (!found->entry) return false;
-  uint64_t slots[256], record[8];
   int count = 0;
-  for (const char *line = found->slots; *line && *line != '\n' && count < 255; line = next_line(line))
+  for (const char *line = found->slots; *line && *line != '\n'; line = next_line(line)) ++count;
+  uint64_t slots[count + 1], record[8];  // a record that is an argument has a slot for each of its numbers
+  count = 0;
+  for (const char *line = found->slots; *line && *line != '\n'; line = next_line(line))
     slots[count++] = slot_value(line, kernel->unit, launch, arguments);
   if (!fits_textures(found->slots, slots)) return false;
   slots[count] = (uint64_t)record;

@@ -152,6 +152,15 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
   if (*blocks > 32) *blocks = 32;
   return cudaSuccess;
 }
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int block,
+                                                                   size_t dynamic_bytes, unsigned int) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, block, dynamic_bytes);
+}
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *, int blocks, int) {
+  if (blocks < 1) return weft_fail(cudaErrorInvalidValue);
+  *bytes = most_shared_bytes / blocks;
+  return cudaSuccess;
+}
 cudaError_t weft_occupancy(int *grid, int *block, const void *function, size_t dynamic_bytes, int limit) {
   *block = limit > 0 && limit < threads_per_block ? limit : threads_per_block;
   int blocks;

@@ -202,6 +202,19 @@ cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 bl
   return weft_launch_kernel(function, grid, block, arguments, shared_bytes, 1, stream);
 }
 
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function, void **arguments) {
+  bool waits = false;  // blocks for each other
+  for (unsigned int i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute &one = config->attrs[i];
+    waits |= one.id == cudaLaunchAttributeCooperative && one.val.cooperative;
+    bool is_cluster = one.id == cudaLaunchAttributeClusterDimension;
+    if (is_cluster && one.val.clusterDim.x * one.val.clusterDim.y * one.val.clusterDim.z > 1)
+      return weft_fail(cudaErrorNotSupported);
+  }
+  return (waits ? cudaLaunchCooperativeKernel : cudaLaunchKernel)(function, config->gridDim, config->blockDim, arguments,
+                                                                  config->dynamicSmemBytes, config->stream);
+}
+
 cudaError_t cudaGetSymbolAddress(void **at, const void *host) {
   symbol *found = find_symbol(host);
   if (!found) return weft_fail(cudaErrorInvalidSymbol);

@@ -5,6 +5,7 @@ from weft.passes.declare import declared_in
 _pass = declared_in(__name__)
 
 PASSES = (
+    _pass("search_ahead", needs="no blocks, no barriers", only_if="thread loops, tests", options="vector_bits"),
     _pass(
         "vectorize_innermost",
         needs="no blocks, no reductions, no barriers",

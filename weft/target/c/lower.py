@@ -22,6 +22,7 @@ from weft.target.description import Code
 _NOT_FOR_C = frozenset((
     "guard_loads", "vectorize_innermost", "strip_vector_loops", "separate_borders", "carry_stores", "pad_registers",
     "unroll_registers", "unroll_steps", "transpose_tiles", "prefetch_rows", "jam_threads", "fold_rounds",
+    "search_ahead",
 ))  # fmt: skip
 #: The passes in order; `weft passes` tells what each needs, gives and is for.
 _FIRST = CPU_PASSES.index("lower_reduce") + 1

@@ -55,6 +55,7 @@ PASSES = (
     "guard_loads",
     "multiply_reciprocals",
     "convert_ifs",
+    "search_ahead",
     "vectorize_innermost",
     "jam_threads",
     "strip_vector_loops",

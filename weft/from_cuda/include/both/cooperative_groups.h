@@ -47,8 +47,9 @@ struct grid_group {
 };
 WEFT_GROUP grid_group this_grid() { return grid_group(); }
 
-// Neighbouring lanes of one warp.
-template <unsigned int Size, typename Parent = void> struct thread_block_tile {
+// Neighbouring lanes of one warp. A function may take tiles as `template <int Size>`, as nvcc lets it, though a tile's
+// size is unsigned: for such the name of a tile is this one (`tiles_text.py`).
+template <int Size> struct weft_tile {
   static_assert(Size <= 32 && (Size & (Size - 1)) == 0, "tiles have a power of two threads, 32 at most");
   static __device__ unsigned int weft_first() { return thread_block::thread_rank() % 32u / Size * Size; }
   static __device__ unsigned int weft_mask() {
@@ -74,6 +75,10 @@ template <unsigned int Size, typename Parent = void> struct thread_block_tile {
   static __device__ unsigned int ballot(int predicate) { return __ballot_sync(weft_mask(), predicate) >> weft_first(); }
   static __device__ int any(int predicate) { return ballot(predicate) != 0; }
   static __device__ int all(int predicate) { return ballot(!predicate) == 0; }
+};
+template <unsigned int Size, typename Parent = void> struct thread_block_tile : weft_tile<(int)Size> {
+  thread_block_tile() = default;
+  __device__ thread_block_tile(const weft_tile<(int)Size> &) {}
 };
 template <unsigned int Size, typename Group> WEFT_GROUP thread_block_tile<Size> tiled_partition(const Group &) {
   return thread_block_tile<Size>();
@@ -134,8 +139,8 @@ template <typename Group> WEFT_GROUP coalesced_group binary_partition(const Grou
 template <typename Label> WEFT_GROUP coalesced_group labeled_partition(const coalesced_group &group, Label label) {
   return coalesced_group{__match_any_sync(group.mask, label)};
 }
-template <unsigned int Size, typename Parent, typename Label>
-WEFT_GROUP coalesced_group labeled_partition(const thread_block_tile<Size, Parent> &tile, Label label) {
+template <int Size, typename Label>
+WEFT_GROUP coalesced_group labeled_partition(const weft_tile<Size> &tile, Label label) {
   return coalesced_group{__match_any_sync(tile.weft_mask(), label)};
 }
 
@@ -150,8 +155,8 @@ template <typename T> struct bit_and { __device__ T operator()(T a, T b) const {
 template <typename T> struct bit_or { __device__ T operator()(T a, T b) const { return a | b; } };
 template <typename T> struct bit_xor { __device__ T operator()(T a, T b) const { return a ^ b; } };
 
-template <unsigned int Size, typename Parent, typename T, typename Combine>
-WEFT_GROUP T reduce(const thread_block_tile<Size, Parent> &tile, T value, Combine combine) {
+template <int Size, typename T, typename Combine>
+WEFT_GROUP T reduce(const weft_tile<Size> &tile, T value, Combine combine) {
   for (unsigned int by = Size / 2; by > 0; by /= 2) value = combine(value, tile.shfl_xor(value, by));
   return value;
 }

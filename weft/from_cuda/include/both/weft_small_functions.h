@@ -2,6 +2,15 @@
 #pragma once
 
 #define WEFT_SMALL static __inline__ __host__ __device__
+WEFT_SMALL float weft_within_one(float x) { return __builtin_fminf(__builtin_fmaxf(x, 0.0f), 1.0f); }
+// A float rounded to one of 16 bits that is no larger (-1), or no smaller (1), by magnitude: what is nearest, or the
+// next one, whose bits are the next number.
+template <typename type> WEFT_SMALL type weft_stepped(float x, int towards) {
+  type near = (type)x;
+  float gap = __builtin_fabsf((float)near) - __builtin_fabsf(x);
+  if (towards < 0 ? !(gap > 0) : !(gap < 0)) return near;
+  return __builtin_bit_cast(type, (unsigned short)(__builtin_bit_cast(unsigned short, near) + towards));
+}
 #define WEFT_SMALL_ONE(type, name, text) WEFT_SMALL type name(type a) { return (type)(text); }
 #define WEFT_SMALL_TWO(type, name, text) WEFT_SMALL type name(type a, type b) { return (type)(text); }
 #define WEFT_SMALL_TEST(type, name, text) WEFT_SMALL bool name(type a, type b) { return text; }
@@ -49,7 +58,18 @@
   WEFT_SMALL_ONE(type, hsin, __builtin_sinf((float)a)) WEFT_SMALL_ONE(type, hcos, __builtin_cosf((float)a)) \
   WEFT_SMALL_ONE(type, htanh, __builtin_tanhf((float)a)) WEFT_SMALL_ONE(type, hfloor, __builtin_floorf((float)a)) \
   WEFT_SMALL_ONE(type, hceil, __builtin_ceilf((float)a)) WEFT_SMALL_ONE(type, htrunc, __builtin_truncf((float)a)) \
-  WEFT_SMALL_ONE(type, hrint, __builtin_rintf((float)a)) \
+  WEFT_SMALL_ONE(type, hrint, __builtin_rintf((float)a)) WEFT_SMALL_ONE(type, hexp10, __builtin_powf(10.0f, (float)a)) \
+  WEFT_SMALL_TWO(type, __hadd_sat, weft_within_one((float)a + (float)b)) \
+  WEFT_SMALL_TWO(type, __hsub_sat, weft_within_one((float)a - (float)b)) \
+  WEFT_SMALL_TWO(type, __hmul_sat, weft_within_one((float)a * (float)b)) \
+  WEFT_SMALL_TWO(type, __hmax_nan, __hisnan(a) || __hisnan(b) ? (float)a + (float)b : (float)__hmax(a, b)) \
+  WEFT_SMALL_TWO(type, __hmin_nan, __hisnan(a) || __hisnan(b) ? (float)a + (float)b : (float)__hmin(a, b)) \
+  WEFT_SMALL type __hfma_sat(type a, type b, type c) { \
+    return (type)weft_within_one(__builtin_fmaf((float)a, (float)b, (float)c)); \
+  } \
+  WEFT_SMALL type __hfma_relu(type a, type b, type c) { \
+    return (type)__builtin_fmaxf(__builtin_fmaf((float)a, (float)b, (float)c), 0.0f); \
+  } \
   WEFT_SMALL_PAIR(type, __hadd2, __hadd) WEFT_SMALL_PAIR(type, __hsub2, __hsub) WEFT_SMALL_PAIR(type, __hmul2, __hmul) \
   WEFT_SMALL_PAIR(type, __h2div, __hdiv) WEFT_SMALL_PAIR(type, __hmax2, __hmax) WEFT_SMALL_PAIR(type, __hmin2, __hmin) \
   WEFT_SMALL_EACH(type, operator-, __hneg) WEFT_SMALL_PAIR(type, operator+, __hadd) WEFT_SMALL_PAIR(type, operator-, __hsub) \
@@ -68,6 +88,15 @@
   WEFT_SMALL_EACH(type, __hneg2, __hneg) WEFT_SMALL_EACH(type, __habs2, __habs) WEFT_SMALL_EACH(type, h2exp, hexp) \
   WEFT_SMALL_EACH(type, h2exp2, hexp2) WEFT_SMALL_EACH(type, h2log, hlog) WEFT_SMALL_EACH(type, h2log2, hlog2) \
   WEFT_SMALL_EACH(type, h2sqrt, hsqrt) WEFT_SMALL_EACH(type, h2rsqrt, hrsqrt) WEFT_SMALL_EACH(type, h2rcp, hrcp) \
+  WEFT_SMALL_EACH(type, h2floor, hfloor) WEFT_SMALL_EACH(type, h2ceil, hceil) WEFT_SMALL_EACH(type, h2trunc, htrunc) \
+  WEFT_SMALL_EACH(type, h2rint, hrint) WEFT_SMALL_EACH(type, h2log10, hlog10) WEFT_SMALL_EACH(type, h2exp10, hexp10) \
+  WEFT_SMALL_PAIR(type, __hadd2_rn, __hadd) WEFT_SMALL_PAIR(type, __hsub2_rn, __hsub) \
+  WEFT_SMALL_PAIR(type, __hmul2_rn, __hmul) WEFT_SMALL_PAIR(type, __hadd2_sat, __hadd_sat) \
+  WEFT_SMALL_PAIR(type, __hsub2_sat, __hsub_sat) WEFT_SMALL_PAIR(type, __hmul2_sat, __hmul_sat) \
+  WEFT_SMALL type##2 __lowhigh2highlow(type##2 a) { return type##2(a.y, a.x); } \
+  WEFT_SMALL type##2 __hisnan2(type##2 a) { \
+    return type##2((type)(float)__hisnan(a.x), (type)(float)__hisnan(a.y)); \
+  } \
   WEFT_SMALL_EACH(type, h2sin, hsin) WEFT_SMALL_EACH(type, h2cos, hcos) WEFT_SMALL_EACH(type, h2tanh, htanh) \
   WEFT_SMALL float __low2float(type##2 a) { return (float)a.x; } \
   WEFT_SMALL float __high2float(type##2 a) { return (float)a.y; }
@@ -92,6 +121,9 @@
 #define WEFT_SMALL_CONVERSIONS(type, name) \
   WEFT_SMALL type __float2##name(float x) { return (type)x; } \
   WEFT_SMALL type __float2##name##_rn(float x) { return (type)x; } \
+  WEFT_SMALL type __float2##name##_rz(float x) { return weft_stepped<type>(x, -1); } \
+  WEFT_SMALL type __float2##name##_rd(float x) { return weft_stepped<type>(x, x < 0 ? 1 : -1); } \
+  WEFT_SMALL type __float2##name##_ru(float x) { return weft_stepped<type>(x, x < 0 ? -1 : 1); } \
   WEFT_SMALL type __double2##name(double x) { return (type)(float)x; } \
   WEFT_SMALL type __int2##name##_rn(int x) { return (type)(float)x; } \
   WEFT_SMALL type __uint2##name##_rn(unsigned int x) { return (type)(float)x; } \
@@ -104,6 +136,14 @@
   WEFT_SMALL int __##name##2int_rd(type x) { return (int)__builtin_floorf((float)x); } \
   WEFT_SMALL int __##name##2int_ru(type x) { return (int)__builtin_ceilf((float)x); } \
   WEFT_SMALL unsigned int __##name##2uint_rz(type x) { return (unsigned int)(float)x; } \
+  WEFT_SMALL unsigned int __##name##2uint_rn(type x) { return (unsigned int)__builtin_rintf((float)x); } \
+  WEFT_SMALL short __##name##2short_rz(type x) { return (short)(float)x; } \
+  WEFT_SMALL short __##name##2short_rn(type x) { return (short)__builtin_rintf((float)x); } \
+  WEFT_SMALL unsigned short __##name##2ushort_rz(type x) { return (unsigned short)(float)x; } \
+  WEFT_SMALL unsigned short __##name##2ushort_rn(type x) { return (unsigned short)__builtin_rintf((float)x); } \
+  WEFT_SMALL long long __##name##2ll_rz(type x) { return (long long)(float)x; } \
+  WEFT_SMALL long long __##name##2ll_rn(type x) { return (long long)__builtin_rintf((float)x); } \
+  WEFT_SMALL signed char __##name##2char_rz(type x) { return (signed char)(float)x; } \
   WEFT_SMALL unsigned short __##name##_as_ushort(type x) { return __builtin_bit_cast(unsigned short, x); } \
   WEFT_SMALL short __##name##_as_short(type x) { return __builtin_bit_cast(short, x); } \
   WEFT_SMALL type __ushort_as_##name(unsigned short x) { return __builtin_bit_cast(type, x); } \

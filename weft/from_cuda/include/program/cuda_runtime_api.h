@@ -172,6 +172,10 @@ cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache conf
 cudaError_t cudaFuncSetSharedMemConfig(const void *function, enum cudaSharedMemConfig config);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int block_size,
                                                           size_t shared_bytes);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int block_size,
+                                                                   size_t shared_bytes, unsigned int flags);
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *function, int blocks, int block_size);
+cudaError_t cudaLaunchKernelExC(const struct cudaLaunchConfig_st *config, const void *function, void **arguments);
 cudaError_t weft_occupancy(int *grid, int *block, const void *function, size_t shared_bytes, int limit);
 
 // Graphs

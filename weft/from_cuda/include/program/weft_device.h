@@ -7,6 +7,7 @@
 #include "weft_math.h"
 #define WEFT_PROGRAM
 #include "../weft_ptx.h"
+#include "../both/weft_packed.h"
 #ifdef __cplusplus
 // `new` in device code; the host has its own by the same names.
 __inline__ __device__ void *operator new(__SIZE_TYPE__, void *at) noexcept { return at; }

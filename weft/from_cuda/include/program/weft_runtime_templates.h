@@ -92,6 +92,38 @@ static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int 
                                                                  size_t shared_bytes = 0, int limit = 0) {
   return ::weft_occupancy(grid, block, (const void *)function, shared_bytes, limit);
 }
+template <typename T>
+static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, T function,
+                                                                          size_t shared_bytes = 0, int limit = 0,
+                                                                          unsigned int = 0) {
+  return ::weft_occupancy(grid, block, (const void *)function, shared_bytes, limit);
+}
+// The largest blocks whose shared memory, which depends on their size, there is.
+template <typename T, typename Bytes>
+static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(int *grid, int *block, T function,
+                                                                                      Bytes shared_bytes, int limit = 0,
+                                                                                      unsigned int = 0) {
+  cudaError_t error = ::weft_occupancy(grid, block, (const void *)function, 0, limit);
+  while (!error && *block > 32 && shared_bytes(*block) > 48 << 10) *block = *block / 2 / 32 * 32;
+  return error ? error : ::weft_occupancy(grid, block, (const void *)function, shared_bytes(*block), *block);
+}
+template <typename T, typename Bytes>
+static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *block, T function,
+                                                                             Bytes shared_bytes, int limit = 0) {
+  return cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(grid, block, function, shared_bytes, limit);
+}
+template <typename T>
+static __inline__ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, T function, int blocks, int block) {
+  return ::cudaOccupancyAvailableDynamicSMemPerBlock(bytes, (const void *)function, blocks, block);
+}
+template <typename... Parameters, typename... Arguments>
+static __inline__ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
+                                                 Arguments &&...arguments) {
+  return [&](Parameters... converted) {
+    void *places[] = {(void *)&converted..., nullptr};
+    return ::cudaLaunchKernelExC(config, (const void *)kernel, places);
+  }(static_cast<Arguments &&>(arguments)...);
+}
 static __inline__ cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags) {
   return ::cudaEventCreateWithFlags(event, flags);
 }
