@@ -7,13 +7,13 @@ there are few strips.
 
 Threads share out strips where there are any, else panels. With strips each goes through all panels; with panels each
 reads all rows, most of which others wrote, and writes between what others write, all of whom read it in the next loop.
-So strips are also taken where that costs less: along the rows of an image all layers are shared out alike, and a
-thread finds in its caches what it wrote in the layer before.
+So where the second cache holds all rows, strips are taken too if that costs less: along the rows of an image all layers
+are shared out alike, and a thread finds in its caches what it wrote in the layer before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil, prod
 
 from weft.auto.contraction_plan import Contraction, Steps, footprint
@@ -33,8 +33,14 @@ def find_strips(draft: Draft, c: Contraction) -> Steps:
     is_plain = c.plan.blocking is None and not c.is_apart and not c.stage.outer and copied_once
     if not is_plain or not c.plan.packed or c.lane.count <= c.plan.width:
         return ()
-    costs = {strips: _costs(draft, c, strips) for strips in ((), *_candidates(c))}
-    best = min(costs, key=lambda strips: costs[strips])
+    candidates: list[Steps] = [(), *_candidates(c)]
+    threads = draft.threads if draft.pays_threads(c.stage) else 1
+    return _best(draft, c, candidates, 1) or _best(draft, c, candidates, threads)
+
+
+def _best(draft: Draft, c: Contraction, candidates: Sequence[Steps], threads: int) -> Steps:
+    costs = {strips: _costs(draft, c, strips, threads) for strips in candidates}
+    best = min(candidates, key=lambda strips: costs[strips])
     return best if costs[best][0] < costs[()][0] else ()
 
 
@@ -55,7 +61,7 @@ def _rows(c: Contraction) -> list[StageIter]:
     return [i for i in rows if i.exact and not any(a.uses(i.name) for a in vectors)]
 
 
-def _costs(draft: Draft, c: Contraction, strips: Steps) -> tuple[float, int]:
+def _costs(draft: Draft, c: Contraction, strips: Steps, threads: int) -> tuple[float, int]:
     """Seconds that a thread waits for what comes from beyond the second cache and for others; then how large a strip
     is: the smaller, the more of it is in the first cache when the next panel reads it."""
     room, stage = USABLE * draft.cache("L2"), c.stage
@@ -68,7 +74,6 @@ def _costs(draft: Draft, c: Contraction, strips: Steps) -> tuple[float, int]:
     rows_from_far = rows if strip + weights / panels <= room else rows * panels
     panels_from_far = weights if weights + strip <= room else weights * count
     far = APART * rows_from_far + panels_from_far
-    threads = draft.threads if draft.pays_threads(stage) else 1
     waited = far / draft.model.levels[-2].read / threads
     if threads > 1 and strips:
         waited += _seconds_by_strips(draft, weights, count)
