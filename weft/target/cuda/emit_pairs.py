@@ -13,7 +13,11 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Cast, Const, Expr, Select, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
+from weft.ir.stmt import For, Store
 from weft.ir.visit import substitute
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.target.c_text.emit_expr import emit_pointer
+from weft.target.cuda.emit_context import Function
 
 #: A word with a number in both halves, and the most that a half and a byte hold.
 BOTH, MOST, BYTE = 0x10001, 0xFFFF, 0xFF
@@ -23,7 +27,46 @@ BOTH, MOST, BYTE = 0x10001, 0xFFFF, 0xFF
 _TOGETHER = {"bfloat16": 128, "float16": 1024}
 
 
-def least_of(value: Expr, buffer: Buffer, ranges: Mapping[str, Interval]) -> int | None:
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """What lanes load of a buffer of bytes, so many ``bytes`` at a time from ``source`` on.
+
+    ``sharing`` lanes side by side have the same one.
+    """
+
+    buffer: str
+    sharing: int
+    bytes: int
+    source: str
+
+
+def emit_pairs(f: Function, loop: For, s: Store, bytes: int, loads: Mapping[Expr, Bytes]) -> bool:
+    """Small integers as floats, an element of each half of the lanes at a time, stored by ``bytes``; False where ``s``
+    does not store such."""
+    ranges = {**f.ranges, loop.var.name: loop_range(loop, f.ranges)}
+    least, extent = _least_of(s.value, s.buffer, ranges), constant_extent(loop) or 0
+    if least is None or loop.lo != idx(0):
+        return False
+    names = {load: f.fresh(f"{given.buffer}_words") for load, given in loads.items()}
+    pairs = Pairs(loop.var, ranges, {load: (names[load], given.sharing) for load, given in loads.items()})
+    words = [pairs.word(s.value, n, n + extent // 2, least) for n in range(extent // 2)]
+    if None in words:
+        return False
+    for load, given in loads.items():
+        f.line(f"unsigned {names[load]}[{extent // given.sharing // 4}];")
+        f.line(f"{f.use('load')}<{given.bytes}>({names[load]}, reinterpret_cast<const unsigned*>({given.source}));")
+    array, small = f.fresh(f"{s.buffer.name}_v"), f.use(f"small_pair_{s.buffer.dtype.name}")
+    f.line(f"const unsigned {array}[{len(words)}] = {{")
+    for word in words:
+        f.line(f"  {small}<{least}>({word}),")
+    f.line("};")
+    first = tuple(simplify(substitute(i, {loop.var: loop.lo}), f.ranges) for i in s.indices)
+    pointer = f"reinterpret_cast<unsigned*>({emit_pointer(f, s.buffer, first)})"
+    f.line(f"{f.use('store')}<{bytes}>({pointer}, {array});")
+    return True
+
+
+def _least_of(value: Expr, buffer: Buffer, ranges: Mapping[str, Interval]) -> int | None:
     """The least of integers that ``buffer`` has as floats of 16 bits; None where they are not such, or too many."""
     most = _TOGETHER.get(buffer.dtype.name, 0)
     if not isinstance(value, Cast) or not value.operand.dtype.is_integer:

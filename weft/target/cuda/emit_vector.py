@@ -17,7 +17,7 @@ nor is surely aligned is accessed lane by lane.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
@@ -37,7 +37,7 @@ from weft.target.c_text.emit_expr import emit_expr, emit_pointer
 from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.cuda.async_copies import SIZES, Copy, element_or_zero, emit_copies, find_copy
 from weft.target.cuda.emit_context import LEVEL, Code, Function
-from weft.target.cuda.emit_pairs import Pairs, least_of
+from weft.target.cuda.emit_pairs import Bytes, emit_pairs
 
 #: The most bytes of one access.
 WIDEST = 16
@@ -61,6 +61,10 @@ class Wide:
     is_cut: bool = False
     sharing: int = 1
     condition: Expr | None = None
+
+    @property
+    def is_words(self) -> bool:
+        return self.buffer.dtype == dt.uint8 and self.bytes >= 4 and not self.is_cut and self.condition is None
 
 
 def emit_vector(f: Function, loop: For) -> bool:
@@ -230,15 +234,16 @@ def _emit_store(f: Function, loop: For, s: Store) -> None:
     target = None if target is not None and target.sharing > 1 else target
     if target is not None and _emit_async(f, loop, s, target):
         return
-    loads = _wide_loads(f, loop, s.value)
-    # Lanes are independent: an element read here is not one that another lane writes.
+    loads = _wide_loads(f, loop, s.value)  # lanes are independent: none of these is what another lane writes
     if target is None and not loads:
         _emit_plain(f, loop, s)
         return
     extent = constant_extent(loop) or 0
     is_halved = s.buffer.name in f.halved
-    if is_halved and target is not None and _emit_pairs(f, loop, s, target, loads):
-        return
+    if is_halved and target is not None and all(w.is_words for w in loads.values()):
+        given = {load: Bytes(w.buffer.name, w.sharing, w.bytes, _source(f, w)) for load, w in loads.items()}
+        if emit_pairs(f, loop, s, target.bytes, given):
+            return
     copied = loads.get(s.value) if s.value.dtype == s.buffer.dtype and not is_halved else None
     if target is not None and copied is not None and not copied.is_cut and copied.sharing == 1:
         _emit_copy(f, copied, target, extent)
@@ -265,37 +270,6 @@ def _emit_store(f: Function, loop: For, s: Store) -> None:
         f.line(f"{f.use('in_halves')}({array});")
     if target is not None:
         _emit_wide_store(f, target, array)
-
-
-def _emit_pairs(f: Function, loop: For, s: Store, target: Wide, loads: Mapping[Expr, Wide]) -> bool:
-    """Small integers as floats, an element of each half of the lanes at a time; False where these are not such."""
-    ranges = {**f.ranges, loop.var.name: loop_range(loop, f.ranges)}
-    least = least_of(s.value, s.buffer, ranges)
-    extent, plain = constant_extent(loop) or 0, all(_is_bytes(wide) for wide in loads.values())
-    if least is None or not plain or loop.lo != idx(0):
-        return False
-    names = {load: f.fresh(f"{wide.buffer.name}_words") for load, wide in loads.items()}
-    pairs = Pairs(loop.var, ranges, {load: (names[load], wide.sharing) for load, wide in loads.items()})
-    words = [pairs.word(s.value, n, n + extent // 2, least) for n in range(extent // 2)]
-    if None in words:
-        return False
-    for load, wide in loads.items():
-        f.line(f"unsigned {names[load]}[{extent // wide.sharing // 4}];")
-        source = f"reinterpret_cast<const unsigned*>({_source(f, wide)})"
-        f.line(f"{f.use('load')}<{wide.bytes}>({names[load]}, {source});")
-    array, small = f.fresh(f"{s.buffer.name}_v"), f.use(f"small_pair_{s.buffer.dtype.name}")
-    f.line(f"const unsigned {array}[{len(words)}] = {{")
-    for word in words:
-        f.line(f"  {small}<{least}>({word}),")
-    f.line("};")
-    pointer = f"reinterpret_cast<unsigned*>({emit_pointer(f, s.buffer, target.indices)})"
-    f.line(f"{f.use('store')}<{target.bytes}>({pointer}, {array});")
-    return True
-
-
-def _is_bytes(wide: Wide) -> bool:
-    """Whether it is words of bytes."""
-    return wide.buffer.dtype == dt.uint8 and wide.bytes >= 4 and not wide.is_cut and wide.condition is None
 
 
 def _emit_async(f: Function, loop: For, s: Store, target: Wide) -> bool:
