@@ -288,10 +288,25 @@ def test_products_of_the_same_rows_are_computed_together(
     assert "wgmma_wait<2>" in source
 
 
+@pytest.mark.parametrize("stages", [3, 8])
+def test_copies_of_a_block_are_not_waited_for_by_warps(monkeypatch: pytest.MonkeyPatch, stages: int) -> None:
+    """Where a ring has more stages than there are pieces, only the lanes of a warp meet in the loop, and what others
+    copied would not be there yet: so copies do not run on their own."""
+    plan = ContractionPlan(Tiles(16, 32, 128, 16, 32, stages, warps=True, spread=4, fetched=True))
+    monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [plan])
+    text = """def f(float16(M,K) X, uint8(N,H) W) -> (float32(M,N) C) {
+        D(n,k) = float16(int32(k % 2 == 0 ? W(n,k/2) % 16 : W(n,k/2) / 16) - 8) where k in 0:K
+        C(m,n) +=! float32(X(m,k)) * float32(D(n,k)) }"""
+    source = compare(text, [(9, 512), (320, 256)])
+    loop = source.partition("for (int k_1_o")[2].partition("C_part_cache[")[0]
+    assert "small_pair_float16<-8>(" in loop
+    assert ("__syncthreads" in loop) == ("async_wait" in source) == (stages == 3)
+
+
 @pytest.mark.parametrize(("rows", "parts"), [(2, None), (16, 1), (16, 2)])
 def test_weights_are_unpacked_on_the_way(monkeypatch: pytest.MonkeyPatch, rows: int, parts: int | None) -> None:
-    """Two in a byte, made in shared memory: one launch, and no array of them, by the plan that is chosen and by one
-    whose warps do not share the depth. Where the depth is in parts, their sums are stored, but still no weights."""
+    """Two in a byte: one launch, and no array of them, made in registers by the plan that is chosen, and in shared
+    memory by one whose warps do not share the depth. Where that is in parts, their sums are stored, but no weights."""
     if parts is not None:
         plan = ContractionPlan(Tiles(16, 64, 64, 16, 16, 3, warps=True), parts)
         monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [plan])
@@ -308,6 +323,7 @@ def test_weights_are_unpacked_on_the_way(monkeypatch: pytest.MonkeyPatch, rows: 
     np.testing.assert_allclose(given[-1].array, case.expected[0], rtol=1e-5)
     assert runner.program.source.count("__global__") == (parts or 1)
     assert "mma_bf16" in runner.program.source
+    assert ("small_pair_bfloat16<-8>(" in runner.program.source) == (parts is None)  # in the registers of lanes
     assert [t.name for t in runner.program.temporaries] == (["C_part"] if parts == 2 else [])
 
 

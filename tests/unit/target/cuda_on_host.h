@@ -204,6 +204,12 @@ inline void host_bulk_copy(void* to, const void* map, unsigned long long* turn, 
 inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 inline float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 inline unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
+  const unsigned long long both = (unsigned long long)y << 32 | x;
+  unsigned z = 0;
+  for (int i = 0; i < 4; ++i) z |= (unsigned)(both >> (s >> 4 * i & 7) * 8 & 255) << 8 * i;
+  return z;
+}
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 

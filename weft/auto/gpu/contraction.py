@@ -43,7 +43,7 @@ from weft.auto.gpu.contraction_results import (
     keep_sums,
     reads_beside,
 )
-from weft.auto.gpu.contraction_spread import packed_part, packed_stages, schedule_spread
+from weft.auto.gpu.contraction_spread import comes_packed, packed_part, packed_stages, schedule_spread
 from weft.auto.gpu.contraction_tiles import (
     FEWEST_STAGES,
     ROWS,
@@ -51,8 +51,8 @@ from weft.auto.gpu.contraction_tiles import (
     Tiles,
     contraction_tiles,
     count_blocks,
+    made_tiles,
     possible_plans,
-    spread_tiles,
     twin_tiles,
     with_stages,
 )
@@ -122,17 +122,18 @@ def _prices(product: Product, machine: GpuMachine, plans: Sequence[ContractionPl
 
 
 def _unpacking(draft: GpuDraft, product: Product, prologue: Stage, tiles: list[Tiles]) -> list[Tiles]:
-    """Those of products that make an operand: what it is made of comes ahead where warps share the depth, as many
-    pieces as shared memory has room for, and pieces are to be long, for each has two barriers more."""
+    """Those of products that make an operand: where what it is made of is much smaller, that comes ahead, as many
+    pieces as shared memory has room for beside one block or two, and lanes make what they multiply."""
     rows, columns = (side.iterator.count for side in product.sides)
-    size, room = prologue.write.buffer.dtype.itemsize, draft.machine.shared_per_block - RESERVED_SHARED
-    spread = spread_tiles(rows, columns, product.deep, size, least=32) if rows <= ROWS and draft.is_fast else []
-    many = sorted(spread, key=lambda t: -t.spread)  # all of them unpack
-    ahead = [replace(t, stages=packed_stages(prologue, t, room)) for t in many]
-    ahead = [t for t in ahead if t.stages > FEWEST_STAGES]
-    longest = {t.columns: max(a.depth for a in ahead if a.columns == t.columns) for t in ahead}
-    found = dict.fromkeys(t for t in ahead if t.depth == longest[t.columns])
-    return list(found) or [t for t in tiles if t.rows >= rows and not t.fetched]
+    size, machine = prologue.write.buffer.dtype.itemsize, draft.machine
+    ahead: dict[Tiles, None] = {}
+    if rows <= ROWS and size == 2 and draft.is_fast and comes_packed(prologue):
+        for t in made_tiles(rows, columns, product.deep, size):
+            rooms = (machine.shared_per_block, machine.shared_per_sm // 2)
+            stages = (packed_stages(prologue, t, room - RESERVED_SHARED) for room in rooms)
+            made = (replace(t, stages=min(n, product.deep // t.depth)) for n in stages)
+            ahead |= dict.fromkeys(m for m in made if m.stages > FEWEST_STAGES)
+    return list(ahead) or [t for t in tiles if t.rows >= rows and not t.fetched]
 
 
 def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float]:

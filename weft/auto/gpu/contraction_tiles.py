@@ -29,6 +29,10 @@ MANY_COLUMNS = 2048
 GROUP = 8
 #: Bytes of the depth that lanes of a warp fetch together, of each column, and that rows are further apart by then.
 FETCHED_BYTES = 64
+#: Elements of columns that a lane makes of a piece, at most, and the columns of a warp, warps across and those that
+#: share the depth which were timed: fewer warps, and fewer columns of each, took longer.
+MOST_MADE = 128
+MADE = ((32, 1, 8), (32, 1, 16), (32, 1, 4), (32, 2, 4), (32, 4, 4), (64, 1, 4), (64, 1, 8), (64, 2, 4))
 #: Stages of a ring, at least.
 FEWEST_STAGES = 2
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
@@ -150,15 +154,15 @@ def thin_tiles(count: int, columns: int, itemsize: int, sms: int) -> list[Tiles]
     ]
 
 
-def spread_tiles(count: int, columns: int, deep: int, itemsize: int, least: int = 64) -> list[Tiles]:
-    """Tiles of all ``count`` rows whose warps share the depth, ``least`` or more of a piece for each, so that there are
-    blocks enough without parts of it."""
+def spread_tiles(count: int, columns: int, deep: int, itemsize: int) -> list[Tiles]:
+    """Tiles of all ``count`` rows whose warps share the depth, 64 or more of a piece for each, so that there are blocks
+    enough without parts of it."""
     rows, more = -(-count // ROWS) * ROWS, _longer(itemsize)
     return [
         Tiles(rows, across * 32, more * depth, rows, 32, stages, warps=True, spread=spread)
         for across, spread in ((1, 8), (1, 4), (2, 4), (1, 16), (2, 8), (4, 2), (4, 4))
         for depth, stages in ((128, 4), (128, 6), (256, 3), (256, 4), (512, 3), (512, 4))
-        if columns % (32 * across) == deep % (more * depth) == 0 and depth >= least * spread
+        if columns % (32 * across) == deep % (more * depth) == 0 and depth >= 64 * spread
     ]
 
 
@@ -170,6 +174,18 @@ def fetched_tiles(count: int, columns: int, deep: int, itemsize: int) -> list[Ti
         Tiles(rows, own, depth, rows, own, 3, warps=True, spread=16, fetched=True)
         for own, turns in ((32, 2), (64, 1))
         if columns % own == deep % (depth := turns * 16 * FETCHED_BYTES // itemsize) == 0
+    ]
+
+
+def made_tiles(count: int, columns: int, deep: int, itemsize: int) -> list[Tiles]:
+    """Tiles of all ``count`` rows whose warps share the depth and make columns themselves, some for each lane."""
+    rows = -(-count // ROWS) * ROWS
+    return [
+        Tiles(rows, across * own, depth, rows, own, FEWEST_STAGES, warps=True, spread=spread, fetched=True)
+        for own, across, spread in MADE
+        for depth in (128, 256, 512, 1024)
+        if columns % (across * own) == deep % depth == depth % (spread * FETCHED_BYTES // itemsize) == 0
+        and own * depth // spread <= MOST_MADE * WARP
     ]
 
 

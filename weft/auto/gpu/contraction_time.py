@@ -69,9 +69,10 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
     stored = tiles.rows * tiles.columns * (product.stored if plan.parts == 1 else 4) * product.store_overhead
     moved = copied * (rates.l2_bytes / rates.fetched_bytes if fetched else 1.0)
+    made = _made_of(product, tiles, size)
     if product.is_thin and tiles.kind == "warps":  # rows that are not there are zeros
         rows = min(tiles.rows, product.rows.count)
-        times = FETCHED_THIN if tiles.fetched else THIN_BYTES
+        times = FETCHED_THIN if tiles.fetched and not made else THIN_BYTES
         moved = times * (rows + product.packed * tiles.columns) * tiles.depth * size
     warps = tiles.threads / WARP
     alone = max(piece.issued / min(ISSUE, warps), piece.lsu, piece.matrix)
@@ -89,9 +90,10 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
                 tiles.depth // tiles.spread * size / STEP_BYTES * STEP_CYCLES
                 + copied / WIDEST / tiles.threads * COPY_CYCLES
             )
-        ahead = rates.fetch_latency if tiles.fetched else rates.memory_latency / (tiles.stages - 1)
+        latency = rates.fetch_latency if tiles.fetched else rates.memory_latency
+        ahead = latency if tiles.fetched and not made else latency / (tiles.stages - 1)
         each = max(max(alone, in_turn) + waits, ahead)
-        shared = with_stages(product, tiles, machine).shared_bytes(size)
+        shared = with_stages(product, tiles, machine).shared_bytes(size) + tiles.stages * made
         shared += tiles.rows * tiles.columns * product.stored if tiles.grouped else 0
     work = LaunchWork(
         blocks=blocks,
@@ -108,6 +110,13 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         trips=1.0 if fetched and pieces == 1 else 2.0,  # operands of the next tiles come while one is stored
     )
     return launch_time(work, machine)
+
+
+def _made_of(product: Product, tiles: Tiles, size: int) -> int:
+    """Bytes that lanes make the columns of a piece of, where they do."""
+    if not tiles.fetched or product.packed == 1:
+        return 0
+    return tiles.columns * (ceil(product.packed * tiles.depth * size) + WIDEST)
 
 
 def _slow_cycles(tiles: Tiles) -> float:

@@ -2,8 +2,9 @@
 
 Hints say which buffers are filled so, and which copies are a group that is used some groups later. A barrier is where
 threads see what others copied, so before each one a thread waits until all its groups but the youngest have arrived:
-``async_commit(2)`` says that the barrier before the use of a group comes after one more was started. Machines without
-such copies, and loops that start some but have no barrier to wait at, have no hints any more.
+``async_commit(2)`` says that the barrier before the use of a group comes after one more was started, and one that comes
+after this iteration's own group was started after two. Machines without such copies, and loops that start some but have
+no barrier to wait at, have no hints any more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Const, idx
-from weft.ir.nesting import sequence
+from weft.ir.nesting import flat, sequence
 from weft.ir.stmt import Barrier, Evaluate, For, Kernel, Stmt, hint
 from weft.ir.visit import Node, map_statements, rewrite, walk
 from weft.passes.analysis.loop_ranges import is_serial_loop
@@ -37,7 +38,29 @@ def _in_launch(launch: Stmt, has_async_copies: bool) -> Stmt:
         return launch
     if not has_async_copies or not _are_waited_for(launch):
         return rewrite(launch, _without)
-    return before_barriers(launch, hint("async_wait", idx(min(commits) - 1)))
+    distance = min(commits)
+    return _with_waits(launch, distance) if len({*commits}) == 1 else before_barriers(launch, _wait(distance - 1))
+
+
+def _wait(groups: int) -> Stmt:
+    return hint("async_wait", idx(groups))
+
+
+def _with_waits(s: Stmt, distance: int) -> Stmt:
+    """``s`` with waits before its barriers, all of whose groups are used ``distance`` groups later."""
+    if isinstance(s, Barrier) or is_reduction(s):
+        return sequence([_wait(distance - 1), s])
+    if isinstance(s, For) and is_serial_loop(s) and len(_committed(s)) == 1:
+        parts = flat(s.body)
+        at = next((n for n, part in enumerate(parts) if _is_commit(part)), len(parts))
+        before = (_with_waits(part, distance) for part in parts[:at])
+        after = (before_barriers(part, _wait(distance)) for part in parts[at:])
+        return replace(s, body=sequence([*before, *after]))
+    return map_statements(s, lambda n: _with_waits(n, distance))
+
+
+def _is_commit(s: Stmt) -> bool:
+    return isinstance(s, Evaluate) and s.call.name == "async_commit"
 
 
 def before_barriers(s: Stmt, first: Stmt) -> Stmt:
@@ -48,14 +71,15 @@ def before_barriers(s: Stmt, first: Stmt) -> Stmt:
 
 
 def _committed(s: Stmt) -> list[int]:
-    calls = (n.call for n in walk(s) if isinstance(n, Evaluate) and n.call.name == "async_commit")
+    calls = (n.call for n in walk(s) if isinstance(n, Evaluate) and _is_commit(n))
     return [int(e.value) for call in calls for e in call.args if isinstance(e, Const)]
 
 
 def _are_waited_for(launch: Stmt) -> bool:
-    """Whether every loop that starts a group has a barrier."""
+    """Whether every loop that starts a group has a barrier of all that copy: one of a warp is none."""
     loops = [n for n in walk(launch) if isinstance(n, For) and is_serial_loop(n)]
-    return all(any(isinstance(n, Barrier) for n in walk(loop)) for loop in loops if _committed(loop))
+    meets = (any(isinstance(n, Barrier) and n.scope != "warp" for n in walk(x)) for x in loops if _committed(x))
+    return all(meets)
 
 
 def _without(n: Node) -> Node | None:

@@ -117,8 +117,10 @@ class Function(TextFunction):
     rings: frozenset[str] = frozenset()
     #: Buffers that matrix instructions keep spread over the lanes of a warp, with the registers of each lane.
     fragments: dict[str, int] = field(default_factory=dict)
-    #: Arrays of a thread that instructions of warp groups take their left matrix from.
+    #: Arrays of a thread that instructions of warp groups take their left matrix from, or those of a warp their right
+    #: one; the latter have their elements in halves.
     operands: frozenset[str] = frozenset()
+    halved: frozenset[str] = frozenset()
     #: The variable that tells whether copies are started, where that is no branch around them.
     copies_if: str = ""
     #: Buffers that one statement alone stores to.

@@ -49,6 +49,12 @@ _READ = """__device__ __forceinline__ void read_words(unsigned (&x)[4], const vo
   const uint4 y = *(const uint4*)p;
   x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
 }"""
+#: And as lanes have columns that they made.
+_READ_HALVES = """__device__ __forceinline__ void read_halves(unsigned (&x)[4], const void* p) {
+  const uint4 y = *(const uint4*)p;
+  x[0] = __byte_perm(y.x, y.z, 0x5410), x[1] = __byte_perm(y.x, y.z, 0x7632);
+  x[2] = __byte_perm(y.y, y.w, 0x5410), x[3] = __byte_perm(y.y, y.w, 0x7632);
+}"""
 #: Two rows of A, eight apart, and a column of B.
 _TWICE = """__device__ __forceinline__ void twice_{name}({sums}& c0, {sums}& c1, {sums}& c2, {sums}& c3,
     const unsigned (&x)[4], const unsigned (&y)[4], const unsigned (&b)[4]) {{
@@ -60,9 +66,18 @@ _TWICE = """__device__ __forceinline__ void twice_{name}({sums}& c0, {sums}& c1,
 
 def emit_fetch_a(f: Function, type: str, call: Call) -> None:
     """16 rows of A for two steps, from shared memory: two rows of a lane."""
+    _read_rows(f, call, f.define("read_words", _READ))
+
+
+def emit_halve_a(f: Function, type: str, call: Call) -> None:
+    """The same, as `in_halves` has columns."""
+    _read_rows(f, call, f.define("read_halves", _READ_HALVES))
+
+
+def _read_rows(f: Function, call: Call, read: str) -> None:
     to, place, lane, *numbers = call.args
     mi, step, row, _ = map(number_of, numbers)
-    read, first = f.define("read_words", _READ), simplify(fragment_number(to) * 2)
+    first = simplify(fragment_number(to) * 2)
     for half in range(2):
         source = f"{place_pointer(f, place)} + {_own_words(f, place, lane, row, step)} + {(16 * mi + 8 * half) * row}"
         f.line(f"{read}({fragment_name(f, to)}[{emit_expr(f, simplify(first + half)).text}], {source});")
@@ -78,6 +93,17 @@ def emit_fetch_b(f: Function, type: str, call: Call) -> None:
     for n in range(count):
         source = f"{place_pointer(f, place)} + {_own_words(f, place, lane, column, step)} + {8 * (nj + n) * column}"
         f.line(f"{fetch}<{align}>({fragment_name(f, to)}[{emit_expr(f, simplify(first + n)).text}], {source});")
+
+
+def emit_halve_b(f: Function, type: str, call: Call) -> None:
+    """Columns of B for two steps, which the lane has made."""
+    to, place, _, *numbers = call.args
+    nj, count, step, *_ = map(number_of, numbers)
+    assert isinstance(place, AddressOf)
+    read, first, own = f.define("read_words", _READ), fragment_number(to), f.memory(place.buffer).pointer
+    for n in range(count):
+        source = f"{own} + {(step * count + nj + n) * half_row(place)}"
+        f.line(f"{read}({fragment_name(f, to)}[{emit_expr(f, simplify(first + n)).text}], {source});")
 
 
 def _own_words(f: Function, place: Expr, lane: Expr, row: int, step: int) -> str:
@@ -97,4 +123,5 @@ def emit_twice(f: Function, type: str, call: Call) -> None:
 
 
 #: What writes each of these steps.
-FETCHES = {"fetch_a": emit_fetch_a, "fetch_b": emit_fetch_b, "twice": emit_twice}
+FETCHES = {"fetch_a": emit_fetch_a, "fetch_b": emit_fetch_b, "halve_a": emit_halve_a, "halve_b": emit_halve_b,
+           "twice": emit_twice}  # fmt: skip

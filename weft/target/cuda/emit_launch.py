@@ -23,7 +23,7 @@ from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.c_text.names import Names
 from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
-from weft.target.cuda.emit_mma import find_fragments
+from weft.target.cuda.emit_mma import find_fragments, find_halved
 from weft.target.cuda.emit_quads import find_lane, find_varying
 from weft.target.cuda.emit_reduce import reductions_shuffle
 from weft.target.cuda.emit_roles import emit_roles, find_engine, number_of_warps, wider_shape
@@ -111,7 +111,7 @@ def emit_launch(
         grid = replace(grid, inner=(*grid.inner, Alloc(engine.barriers, grid.body)))
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
     f.stored_once = _stored_once(grid.body)
-    f.operands = operands
+    f.operands, f.halved = operands, find_halved(grid.body)
     f.lane = find_lane(grid)
     f.varying = find_varying(grid, f.lane)
     f.rings, f.fragments = find_rings(grid.body), find_fragments(grid.body)

@@ -48,7 +48,7 @@ _MMA = """__device__ __forceinline__ void {name}({sums}& c0, {sums}& c1, {sums}&
 }}"""
 
 #: Registers of a fragment, by what loads it.
-_REGISTERS = {"load_a": 4, "load_b": 2, "fetch_a": 8, "fetch_b": 4}
+_REGISTERS = {"load_a": 4, "load_b": 2, "fetch_a": 8, "fetch_b": 4, "halve_a": 8, "halve_b": 4}
 
 
 def find_fragments(body: Stmt) -> dict[str, int]:
@@ -62,6 +62,12 @@ def find_fragments(body: Stmt) -> dict[str, int]:
             slots, count = place.buffer.shape[:2]
             addresses[place.buffer.name] = number_of(slots) * number_of(count) * each
     return addresses
+
+
+def find_halved(body: Stmt) -> frozenset[str]:
+    """Columns that lanes have made: their words have an element of the first half of 16 bytes and one of the second."""
+    calls = (n.call for n in walk(body) if isinstance(n, Evaluate) and n.call.name.endswith("_halve_b"))
+    return frozenset(c.args[1].buffer.name for c in calls if isinstance(c.args[1], AddressOf))
 
 
 def fragment_number(place: Expr) -> Expr:

@@ -37,6 +37,7 @@ from weft.target.c_text.emit_expr import emit_expr, emit_pointer
 from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.cuda.async_copies import SIZES, Copy, element_or_zero, emit_copies, find_copy
 from weft.target.cuda.emit_context import LEVEL, Code, Function
+from weft.target.cuda.emit_pairs import Bytes, emit_pairs
 
 #: The most bytes of one access.
 WIDEST = 16
@@ -60,6 +61,10 @@ class Wide:
     is_cut: bool = False
     sharing: int = 1
     condition: Expr | None = None
+
+    @property
+    def is_words(self) -> bool:
+        return self.buffer.dtype == dt.uint8 and self.bytes >= 4 and not self.is_cut and self.condition is None
 
 
 def emit_vector(f: Function, loop: For) -> bool:
@@ -229,13 +234,17 @@ def _emit_store(f: Function, loop: For, s: Store) -> None:
     target = None if target is not None and target.sharing > 1 else target
     if target is not None and _emit_async(f, loop, s, target):
         return
-    loads = _wide_loads(f, loop, s.value)
-    # Lanes are independent: an element read here is not one that another lane writes.
+    loads = _wide_loads(f, loop, s.value)  # lanes are independent: none of these is what another lane writes
     if target is None and not loads:
         _emit_plain(f, loop, s)
         return
     extent = constant_extent(loop) or 0
-    copied = loads.get(s.value) if s.value.dtype == s.buffer.dtype else None
+    is_halved = s.buffer.name in f.halved
+    if is_halved and target is not None and all(w.is_words for w in loads.values()):
+        given = {load: Bytes(w.buffer.name, w.sharing, w.bytes, _source(f, w)) for load, w in loads.items()}
+        if emit_pairs(f, loop, s, target.bytes, given):
+            return
+    copied = loads.get(s.value) if s.value.dtype == s.buffer.dtype and not is_halved else None
     if target is not None and copied is not None and not copied.is_cut and copied.sharing == 1:
         _emit_copy(f, copied, target, extent)
         return
@@ -257,6 +266,8 @@ def _emit_store(f: Function, loop: For, s: Store) -> None:
         else:
             f.line(f"{array}[{lane.text}] = {unrounded(emit_expr(f, s.value), s.buffer.dtype).text};")
     f.replaced = before
+    if is_halved:
+        f.line(f"{f.use('in_halves')}({array});")
     if target is not None:
         _emit_wide_store(f, target, array)
 

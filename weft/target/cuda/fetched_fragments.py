@@ -33,6 +33,11 @@ class FetchedFragments:
     def around(self, s: Stmt) -> Stmt:
         return Let(self.lane, self.products.lane, Alloc(self.a, Alloc(self.b, s)))
 
+    @property
+    def how(self) -> str:
+        """Of the instructions that lanes get fragments by."""
+        return "halve" if self.products.is_made else "fetch"
+
     def fetches(self, values: Mapping[Var, Expr]) -> Iterator[Stmt]:
         """The columns of a piece, that where variables have ``values``."""
         for step in range(self.products.steps // 2):
@@ -41,7 +46,7 @@ class FetchedFragments:
     def fetch(self, step: int, values: Mapping[Var, Expr]) -> Stmt:
         p = self.products
         where = (self._place(self.b, step, idx(0)), moved(p.b.place, values), self.lane)
-        return self._call("fetch_b", *where, *map(idx, (0, p.columns, step, p.b.row, p.b.k)))
+        return self._call(f"{self.how}_b", *where, *map(idx, (0, p.columns, step, p.b.row, p.b.k)))
 
     def steps(self, ahead: Mapping[Var, Expr] | None) -> Iterator[Stmt]:
         """The products of a piece; after each step the columns of that step are fetched where variables have the values
@@ -50,7 +55,7 @@ class FetchedFragments:
         for step in range(p.steps // 2):
             for mi in range(p.rows):
                 where = (self._place(self.a, 0, idx(mi)), p.a.place, self.lane)
-                yield self._call("fetch_a", *where, *map(idx, (mi, step, p.a.row, p.a.k)))
+                yield self._call(f"{self.how}_a", *where, *map(idx, (mi, step, p.a.row, p.a.k)))
             yield from (self._multiply(step, mi) for mi in range(p.rows))
             if ahead is not None:
                 yield self.fetch(step, ahead)

@@ -10,7 +10,9 @@ every 16 by 8 tile of sums, lane ``(row, pair)`` has the elements in rows ``row`
 and sums that are kept by those thread loops are where the instruction wants them. A and B are in shared memory; their
 fragments are loaded by ``ldmatrix``, transposed where k is not the dimension that lies side by side, and those of a
 step while the step before is computed. B may also lie in memory, if k is the dimension that lies side by side there:
-then lanes load (``fetch``) 16 bytes each, fragments of two steps, whose k are taken in another order on both sides.
+then lanes load (``fetch``) 16 bytes each, fragments of two steps, whose k are taken in another order on both sides. And
+lanes may have made themselves what they bring of B: then a word of theirs has an element of the first half of such 16
+bytes and one of the second (``halve``), as which integers are taken apart and rounded two at a time.
 
 ``wgmma`` multiplies with four warps, which have 16 rows each one after another. It reads A and B from shared memory
 itself, in swizzled rows of 128 bytes, and works on its own until it is waited for; the nest of a lane is the same but
@@ -86,6 +88,7 @@ kernel {name}_multiply(out C: {c}[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c
 }}"""
 #: Fragments of two steps at once, and their products: in which order k are taken, is the instructions' business.
 _FETCH_A, _FETCH_B = (t.replace("_load_", "_fetch_") for t in (_LOAD_A, _LOAD_B))
+_HALVE_A, _HALVE_B = (t.replace("_load_", "_halve_") for t in (_LOAD_A, _LOAD_B))
 _MULTIPLY_TWO = _MULTIPLY.replace("_multiply(", "_twice(")
 #: The same for groups of warps: started, and done when it is waited for.
 _START = """
@@ -184,7 +187,7 @@ for _types in PAIRS:
     for _text in (_LOAD_A, _LOAD_B, _MULTIPLY):
         _declared(_text, "mma", _types)
     if "float32" not in _types:
-        for _text in (_FETCH_A, _FETCH_B, _MULTIPLY_TWO):
+        for _text in (_FETCH_A, _FETCH_B, _HALVE_A, _HALVE_B, _MULTIPLY_TWO):
             _declared(_text, "mma", _types, times=2)
         _declared(_START, "wgmma", _types)
         _declared(_BEGIN, "wgmma", _types)

@@ -87,6 +87,24 @@ _TEXTS: dict[str, str] = {
   return to_bfloat16(x).bits | ((unsigned)to_bfloat16(y).bits << 16);
 #endif
 }}""",
+    # Two integers of up to 7 (10) bits, to which LEAST is added, beside 128 (1024) in the fractions of floats.
+    **{
+        f"small_pair_{narrow}": f"""template <int LEAST> {_INLINE} unsigned small_pair_{narrow}(unsigned x) {{
+#if __CUDA_ARCH__ >= 800
+  const unsigned ones = pack_{narrow}({ones}.0f, {ones}.0f);  // as a number it would be loaded for each use
+  const unsigned least = pack_{narrow}(LEAST - {ones}.0f, LEAST - {ones}.0f);
+  unsigned y;
+  asm("fma.rn.{ptx}x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x | ones), "r"({one}), "r"(least));
+  return y;
+#else
+  return pack_{narrow}((float)((int)(x & 65535) + LEAST), (float)((int)(x >> 16) + LEAST));
+#endif
+}}"""
+        for narrow, ptx, ones, one in (
+            ("bfloat16", "bf16", 128, "0x3f803f80u"),
+            ("float16", "f16", 1024, "0x3c003c00u"),
+        )
+    },
     # To float32 with the last bit set where that is inexact: rounding once more then rounds only once in effect.
     "odd_float": f"""{_INLINE} float odd_float(double x) {{
   const float y = __double2float_rz(x);
@@ -193,6 +211,14 @@ template <> struct access_unit<2> { using type = unsigned short; };""",
 #pragma unroll
   for (int i = 0; i < count; ++i) units[i] = reinterpret_cast<const Unit*>(p)[i];
   memcpy(x, units, sizeof(x));
+}}""",
+    # The first of the second half after the first, and so on.
+    "in_halves": f"""template <int N, class T> {_INLINE} void in_halves(T (&x)[N]) {{
+  T y[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) y[i] = x[i / 2 + i % 2 * (N / 2)];
+#pragma unroll
+  for (int i = 0; i < N; ++i) x[i] = y[i];
 }}""",
     # Zeros where nothing is there.
     "load_if": f"""template <int BYTES, int N, class T> {_INLINE} void load_if(T (&x)[N], const T* p, bool there) {{

@@ -22,7 +22,7 @@ from weft.ir.nesting import around
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Seq, Stmt, Store, Tensorized
-from weft.ir.visit import loads, stores, substitute
+from weft.ir.visit import loads, stores, substitute, walk
 from weft.target.cuda.swizzle import ROW, SWIZZLE_ALIGN
 
 #: ``ldmatrix`` takes rows of 16 bytes.
@@ -68,6 +68,7 @@ class Products:
     """What the nest of a lane is: ``steps`` times ``rows`` by ``columns`` matrix instructions.
 
     ``sums`` and ``numbers`` tell where a lane's sums are in its own array; ``lane`` is the thread's place in the warp.
+    ``is_made``: lanes have stored themselves what they bring of the columns.
     """
 
     a: Operand
@@ -75,6 +76,7 @@ class Products:
     sums: AddressOf
     numbers: dict[str, int]
     lane: Expr
+    is_made: bool = False
 
     @property
     def steps(self) -> int:
@@ -90,8 +92,8 @@ class Products:
 
     @property
     def is_fetched(self) -> bool:
-        """Whether lanes load columns from memory, two steps at a time."""
-        return self.b.place.buffer.scope == "global"
+        """Whether lanes load columns from memory, or have them, two steps at a time."""
+        return self.is_made or self.b.place.buffer.scope == "global"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +118,40 @@ class GroupProducts:
 def read_products(site: Site, s: Tensorized, hardware: Hardware) -> Products | None:
     """None where operands are not in shared memory, rows of 16 bytes, or sums not in the registers of the lane.
 
-    Columns may also be in memory, along the depth and for an even number of steps.
+    Columns may also be in memory, or made by lanes, along the depth and for an even number of steps.
     """
     warps = _Units.find(site, 1)
     found = None if warps is None else warps.match(site, hardware, s.body, (0, 1, 3))
     if warps is None or found is None:
         return None
     places, n = found
-    fetched = places["B"].buffer.scope == "global" and n["a_k"] == 1 and n["KS"] % 2 == 0
+    in_pairs = n["a_k"] == n["b_k"] == 1 and n["KS"] % 2 == 0
+    fetched = places["B"].buffer.scope == "global" and in_pairs
     a = warps.operand(site, places["A"], n["a_row"], n["a_k"])
     b = warps.operand(site, places["B"], n["b_col"], n["b_k"], "global" if fetched else "shared")
-    return None if a is None or b is None else Products(a, b, places["C"], n, warps.lane(site))
+    if a is None or b is None:
+        return None
+    made = in_pairs and not fetched and _is_made(site, s, b, n["NJ"])
+    return Products(a, b, places["C"], n, warps.lane(site), made)
+
+
+def _is_made(site: Site, s: Tensorized, columns: Operand, count: int) -> bool:
+    """Whether each lane has stored itself what two steps take of columns from its registers, 16 bytes at a time, and
+    nothing else reads it."""
+    buffer = columns.place.buffer
+    if site.launch is None or buffer.scope != "shared" or buffer.dtype.itemsize != 2:
+        return False
+    wide = [n.body for n in walk(site.launch) if isinstance(n, For) and _is_row(n, buffer)]
+    stored = [n for n in stores(site.launch) if n.buffer.name == buffer.name]
+    own = all(n in wide and column_place(site.threads, n, columns, count) is not None for n in stored)
+    inside, everywhere = (sum(n.buffer.name == buffer.name for n in loads(x)) for x in (s, site.launch))
+    return own and inside == everywhere
+
+
+def _is_row(s: For, buffer: Buffer) -> bool:
+    """Whether it stores 16 bytes of ``buffer`` at once."""
+    is_whole = s.kind == "vector" and (s.lo, s.hi) == (idx(0), idx(ROW_BYTES // buffer.dtype.itemsize))
+    return is_whole and isinstance(s.body, Store) and s.body.buffer.name == buffer.name
 
 
 def read_groups(site: Site, s: Tensorized, hardware: Hardware) -> GroupProducts | None:
@@ -296,6 +321,28 @@ def lane_place(threads: tuple[For, ...], s: Store) -> Expr | None:
         if not own or not isinstance(atom, Var):
             return None
         place = place + atom * own
+    return simplify(place)
+
+
+def column_place(threads: tuple[For, ...], s: Stmt, columns: Operand, count: int) -> Expr | None:
+    """Where a lane has what ``s`` stores of its warp's columns, ``count`` times 8 of them, in the order in which it
+    brings them: of each two steps and 8 columns 16 bytes of one column. None where other lanes are to have it."""
+    warps = _Units.find(Site(threads, {}, frozenset(), frozenset()), 1)
+    if warps is None or not isinstance(s, Store):
+        return None
+    places = ((simplify(substitute(i, warps.values), warps.ranges) for i in e.indices) for e in (s, columns.place))
+    here, first = (linear_offset(s.buffer, tuple(place)) for place in places)
+    if here is None or first is None:
+        return None
+    terms, own = here.add(first, -1).terms, ROW_BYTES // s.buffer.dtype.itemsize
+    if here.constant or terms.pop(_ROW, 0) != columns.row or terms.pop(_PAIR, 0) != own:
+        return None
+    place: Expr = idx(0)
+    for atom, step in terms.items():
+        apart = {1: 1, 8 * columns.row: own, 4 * own: own * count}.get(step)
+        if apart is None or not isinstance(atom, Var):
+            return None
+        place = place + atom * apart
     return simplify(place)
 
 
