@@ -181,13 +181,13 @@ case(
 case(
     "pointers that go back by numbers without a sign",
     """__global__ void k(float *y, int n) {
-      extern __shared__ float all[];
+      extern __shared__ float room[];
       const size_t four = 4;
       size_t rounded = (n + 3) / 4 * 4;
-      float *before = all + rounded - 8 * four;
-      all[threadIdx.x] = all[threadIdx.x + 32] = threadIdx.x;
+      float *before = room + rounded - 8 * four;
+      room[threadIdx.x] = room[threadIdx.x + 32] = threadIdx.x;
       __syncthreads();
-      y[threadIdx.x] = before[32 + threadIdx.x - 4u] + *(all + threadIdx.x - 0 * four);
+      y[threadIdx.x] = before[32 + threadIdx.x - 4u] + *(room + threadIdx.x - 0 * four);
       if (n == 7) __trap();
     }""",
     (1,), (32,), (np.zeros(32, f32), 32), lambda y, n: {0: (28 + np.arange(32)) % 32 + np.arange(32)},
