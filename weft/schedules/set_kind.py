@@ -163,7 +163,7 @@ def check_run_as(kernel: Kernel, kind: LoopKind, *loops: str, numerics: Numerics
     return check_all_parallel(kernel, in_order, kind, numerics) if in_order else OK
 
 
-@primitive(check_run_as, "cannot make loops {*}")
+@primitive(check_run_as, "cannot run loops as `{0}`")
 def run_as(kernel: Kernel, kind: LoopKind, *loops: str) -> Rewrite:
     """Loops inside one another, in any order."""
     nest = deepest_path(kernel, [find_loop(kernel, loop) for loop in loops])

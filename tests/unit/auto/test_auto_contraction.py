@@ -145,7 +145,7 @@ def test_rows_that_no_cache_holds_are_taken_in_strips(threads: int) -> None:
     draft = Draft(s, NAMED["x86-64-avx2"], threads, frozenset({"K"}))
     stage = draft.stage("O")
     plan = next(p for p in contraction_plans(draft, stage) if p.lane == "vf" and p.packed)
-    assert [name for name, _ in plan.strips] == ["vh", "vw"][: 3 - threads], "weights are small; threads take lines"
+    assert [name for name, _ in plan.strips] == ["vh", "vw"], "weights are small"
     parts = [loop.part for loop in part_loops(Contraction(stage, plan, 8, draft.enough_sums))]
     assert parts.index("strips") < parts.index("panels") < parts.index("reductions")
     apply_contraction(draft, "O", plan)
