@@ -10,13 +10,15 @@ no barrier to wait at, have no hints any more.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from weft.ir.expr import Const, idx
 from weft.ir.nesting import flat, sequence
 from weft.ir.stmt import Barrier, Evaluate, For, Kernel, Stmt, hint
 from weft.ir.visit import Node, map_statements, rewrite, walk
-from weft.passes.analysis.loop_ranges import is_serial_loop
+from weft.passes.analysis.loop_ranges import constant_extent, is_serial_loop
 from weft.passes.analysis.thread_reductions import is_reduction
+from weft.passes.analysis.thread_shapes import WARP
 
 _ABOUT_COPIES = ("async_fill", "async_commit")
 
@@ -76,10 +78,13 @@ def _committed(s: Stmt) -> list[int]:
 
 
 def _are_waited_for(launch: Stmt) -> bool:
-    """Whether every loop that starts a group has a barrier of all that copy: one of a warp is none."""
-    loops = [n for n in walk(launch) if isinstance(n, For) and is_serial_loop(n)]
-    meets = (any(isinstance(n, Barrier) and n.scope != "warp" for n in walk(x)) for x in loops if _committed(x))
-    return all(meets)
+    """Whether every loop that starts a group has a barrier of all that copy; of a warp where that is all there is."""
+    loops = [n for n in walk(launch) if isinstance(n, For)]
+    threads = prod(constant_extent(n) or 2 * WARP for n in loops if n.kind == "thread")
+    scopes = (
+        {n.scope for n in walk(x) if isinstance(n, Barrier)} for x in loops if is_serial_loop(x) and _committed(x)
+    )
+    return all(found - {"warp"} or (found and threads <= WARP) for found in scopes)
 
 
 def _without(n: Node) -> Node | None:
