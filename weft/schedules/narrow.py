@@ -24,7 +24,7 @@ def check_narrow(kernel: Kernel, buffer: str, dtype: str, *, numerics: Numerics)
     node = find_buffer(kernel, buffer)
     if buffer in {b.name for b in kernel.buffers}:
         return refuse(f"`{buffer}` is a parameter: its type is the caller's")
-    wanted = SCALAR_TYPES.get(dtype)
+    wanted = SCALAR_TYPES.get(dtype) if isinstance(dtype, str) else None
     if wanted is None or not wanted.is_narrow_float or not node.dtype.is_float or node.dtype.is_narrow_float:
         return refuse(f"`{buffer}` of {node.dtype} does not become {dtype}: wide floats become bfloat16 or float16")
     if not is_fast(numerics):
