@@ -35,7 +35,8 @@ def find_strips(draft: Draft, c: Contraction) -> Steps:
         return ()
     candidates: list[Steps] = [(), *_candidates(c)]
     threads = draft.threads if draft.pays_threads(c.stage) else 1
-    return _best(draft, c, candidates, 1) or _best(draft, c, candidates, threads)
+    found = _best(draft, c, candidates, 1)
+    return found if found or threads == 1 else _best(draft, c, candidates, threads)
 
 
 def _best(draft: Draft, c: Contraction, candidates: Sequence[Steps], threads: int) -> Steps:

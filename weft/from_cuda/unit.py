@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.from_cuda.clang import NESTED_LAUNCH, Complaint, host_headers, nested_launches, run_clang
 from weft.from_cuda.demangle import demangle, programs_name
+from weft.from_cuda.launches_text import as_clang_reads
 from weft.from_cuda.names import ALIASES, Names
-from weft.from_cuda.ptx_text import translate_ptx
-from weft.from_cuda.tiles_text import name_int_tiles
 from weft.ir.errors import LanguageError, UnsupportedError
 from weft.ir.span import Source, Span
 
@@ -310,18 +309,11 @@ def read_unit(
     """Reads a source; ``uses`` are kernels made from templates, such as ``scale<float>``, to be instantiated."""
     asked = "".join(f"\n__attribute__((used)) static auto _weft_use_{n} = &{use};" for n, use in enumerate(uses))
     empty: list[str] = [] if host_too else [*_OF_THE_HOST, *host_headers()]
-    text_for_clang = translate_ptx(name_int_tiles(text)) + asked
+    text_for_clang = as_clang_reads(text) + asked
     known = len(empty)
     most = known + _MOST_EMPTY
     while True:
-        reading = run_clang(
-            text_for_clang,
-            name,
-            include=include,
-            defines=defines,
-            options=options,
-            empty=empty,
-        )
+        reading = run_clang(text_for_clang, name, include=include, defines=defines, options=options, empty=empty)
         missing = next(filter(None, map(_missing_header, reading.complaints)), None)
         if host_too or missing is None or missing in empty or len(empty) >= most:
             break
