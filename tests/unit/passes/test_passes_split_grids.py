@@ -105,6 +105,32 @@ def test_a_launch_whose_blocks_wait_is_cooperative(name: str) -> None:
     assert launch.cooperative
 
 
+def test_a_loop_that_threads_leave_with_a_barrier_that_is_removed() -> None:
+    """Threads have their own elements, so that barrier orders nothing; nobody is asked any more who goes on."""
+    text = f"""{HEAD}
+      block b in 0:4 {{
+        thread i in 0:8 {{
+          C[b, i] = A[b, i]
+          let w: int32 = 0_i32
+          while w < 3_i32 {{
+            w = w + 1_i32
+            if i + int64(w) == 6 {{ return }}
+            C[b, i] = C[b, i] * 2.0
+            barrier(block)
+          }}
+          barrier(grid)
+          C[b, i] = C[b, i] + A[3 - b, 7 - i]
+        }}
+      }}
+    }}"""
+    kernel = parse_kernel(text)
+    given, want = make_arguments(kernel)
+    interpret(kernel, [given, want])
+    got = np.zeros_like(want)
+    weft.kernel(kernel)(given, got)
+    np.testing.assert_array_equal(got, want)
+
+
 def test_what_a_block_keeps_has_a_place_for_each_block() -> None:
     assert "alloc S_kept: float32[8, 4]" in print_kernel(split_grids(parse_kernel(FORK_JOIN)))
 

@@ -229,6 +229,24 @@ def _vote(test: Expr, level: str) -> Expr:
     return Call(ANY[level], (test,), dt.bool_)
 
 
+def lower_votes(s: Stmt) -> Stmt:
+    """``s``, in which barriers may be gone since votes were made: these are taken among whom barriers hold still.
+
+    Threads that no barrier holds together go on each by its own test, which those that are masked out fail.
+    """
+    s = map_statements(s, lower_votes)
+    if isinstance(s, While) and is_vote(s.condition):
+        return replace(s, condition=_lowered(s.condition, s))
+    if isinstance(s, Let) and is_vote(s.value):
+        return replace(s, value=_lowered(s.value, s))
+    return s
+
+
+def _lowered(vote: Expr, s: Stmt) -> Expr:
+    assert isinstance(vote, Call)
+    return _vote(vote.args[0], _level(s)) if _syncs(s) else vote.args[0]
+
+
 def _select(mask: Expr, value: Expr) -> Expr:
     return Select(mask, value, const(0, value.dtype)) if loads(value) else value
 

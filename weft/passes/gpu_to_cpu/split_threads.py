@@ -28,7 +28,7 @@ from weft.passes.analysis.name_apart import name_apart
 from weft.passes.analysis.thread_teams import Team, barriers_in, check_shared, holds, refuse, sink_lets, split_warps
 from weft.passes.analysis.uniform_values import ANY, FIRST, infer_varying_values, votes_in
 from weft.passes.gpu_to_cpu.keep_values import Kept, keep_values
-from weft.passes.gpu_to_cpu.mask_jumps import agree_on_loops, mask_jumps
+from weft.passes.gpu_to_cpu.mask_jumps import agree_on_loops, lower_votes, mask_jumps
 from weft.passes.gpu_to_cpu.plan_phases import (
     EMPTY,
     Around,
@@ -53,7 +53,7 @@ def split_threads(kernel: Kernel) -> Kernel:
 
 def split_once(kernel: Kernel) -> Kernel:
     """``kernel``, whose positions are written out, without barriers."""
-    return replace(kernel, body=_visit(kernel.body, used_names(kernel)))
+    return replace(kernel, body=_visit(lower_votes(kernel.body), used_names(kernel)))
 
 
 def _visit(s: Stmt, taken: set[str]) -> Stmt:
