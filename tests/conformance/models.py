@@ -160,13 +160,13 @@ def _train(model: Any, args: Any, outcome: Outcome) -> tuple[list[Any], list[Any
     theirs_of, exact_of = copy.deepcopy(model), copy.deepcopy(model).double()
     ours = _gradients(model, torch.compile(model, backend="weft"), args)
     theirs = _gradients(theirs_of, theirs_of, args)
-    return ours, theirs, _gradients(exact_of, exact_of, [wide(a) for a in args])
+    return ours, theirs, _exactly(lambda *wider: _gradients(exact_of, exact_of, wider), args, theirs)
 
 
-def _exactly(model: Any, args: Any, theirs: list[Any]) -> list[Any]:
-    """The results in float64, for which torch lacks some operators: then eager's own."""
+def _exactly(call: Any, args: Any, theirs: list[Any]) -> list[Any]:
+    """What ``call`` gives in float64, for which torch lacks some operators: then eager's own."""
     try:
-        return tensors_of(model(*[wide(a).clone() for a in args]))
+        return tensors_of(call(*[wide(a).clone() for a in args]))
     except RuntimeError:
         return theirs
 

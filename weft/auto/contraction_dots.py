@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from weft.auto.contraction_nest import Nest
-from weft.auto.contraction_plan import Contraction, ContractionPlan, Dot, footprint
+from weft.auto.contraction_plan import Contraction, ContractionPlan, Dot, bare_stage, footprint
 from weft.auto.draft import Draft
 from weft.auto.stages import Stage, StageAccess
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Cast, Const, Expr
 from weft.ir.hardware import Hardware
 from weft.ir.stmt import Store
+from weft.schedules.find import find_block
 from weft.target.cpu.intrinsics import missing_for
 from weft.target.cpu.intrinsics_x86 import DOTS
 
@@ -29,6 +30,7 @@ ENOUGH_ROWS = 48
 
 def dot_plans(draft: Draft, stage: Stage, plans: Iterable[ContractionPlan]) -> list[ContractionPlan]:
     """Those of ``plans`` that an instruction does several steps at once of, as they then are."""
+    stage = bare_stage(stage)
     if not adds_products(stage):
         return []
     found = dict.fromkeys(_by_dots(draft, stage, plan) for plan in plans)
@@ -46,7 +48,7 @@ def _by_dots(draft: Draft, stage: Stage, plan: ContractionPlan) -> ContractionPl
     for hardware in DOTS:
         dot = _dot(draft, stage, plan, hardware, single[0], vectors[0])
         if dot is not None:
-            plan = _fitting(draft, stage, plan, hardware)
+            plan = _fitting(draft, stage, replace(plan, width=_whole(plan.width, dot.lanes)), hardware)
             return _whole_groups(
                 replace(plan, dot=dot, packed=(vectors[0].buffer.name,), by_rows=(), steps=(), strips=())
             )
@@ -88,16 +90,21 @@ def _dot(
     if types != (one.dtype, several.dtype, sums.dtype) or missing_for(hardware, draft.machine):
         return None
     lanes, group = (int(size.value) for size in several.shape if isinstance(size, Const))
-    if lanes != draft.lanes(stage) or plan.width % lanes or not (hardware.exact or draft.is_fast):
+    if lanes != draft.lanes(stage) or not (hardware.exact or draft.is_fast):
         return None
     lane = stage.by_name[plan.lane]
-    if not lane.exact or lane.count % plan.width or vector.subscript_of(plan.lane) is None:
+    if not lane.exact or lane.count < lanes or vector.subscript_of(plan.lane) is None:
         return None
     for i in stage.reductions:
         whole = i.exact and i.count % group == 0
         if whole and single.stride(i.name) == 1 and vector.subscript_of(i.name) is not None:
             return Dot(hardware.name, i.name, group, lanes)
     return None
+
+
+def _whole(width: int, lanes: int) -> int:
+    """``width`` in whole vectors of an instruction: what of the last one is too much is computed with zeros."""
+    return -(-width // lanes) * lanes
 
 
 def _fitting(draft: Draft, stage: Stage, plan: ContractionPlan, hardware: Hardware) -> ContractionPlan:
@@ -131,6 +138,17 @@ def finish_copy(draft: Draft, c: Contraction, access: StageAccess, load: str) ->
 def finish_dots(draft: Draft, c: Contraction, nest: Nest) -> None:
     """The innermost loops handed to the instruction, after everything else was done to them."""
     assert c.plan.dot is not None
+    if c.lane.count % c.plan.dot.lanes:
+        _run_beyond(draft, c, nest)
     draft.s.tensorize(nest.of("lanes")[0], c.plan.dot.instruction)
     why = f"{c.plan.dot.group} steps of `{c.plan.dot.along}` at once in each of {c.plan.dot.lanes} lanes"
     draft.decide("vector", c.stage.name, f"by `{c.plan.dot.instruction}`", why)
+
+
+def _run_beyond(draft: Draft, c: Contraction, nest: Nest) -> None:
+    """Lanes that a last vector has too many add up zeros, in registers that nobody reads."""
+    lanes, sums = nest.of("lanes")[0], find_block(draft.s.kernel, c.stage.name).writes[0].buffer
+    if c.lane.count < c.plan.width:
+        draft.s.pad_rows(sums.name, c.plan.width - c.lane.count)
+    draft.s.pad(f"{c.stage.name}_init")
+    draft.s.pad(c.stage.name, along=lanes)

@@ -131,8 +131,9 @@ def _copy_in_tiles(draft: Draft, c: Contraction, access: StageAccess, name: str,
     assert along is not None, "only such are packed"
     if (step := _outer_step(draft, stage, name)) % tile:
         tile = step  # tiles begin where shared loops are, not at multiples of their own size
-    layout = packed_layout(access, c.plan, along, None if i.exact and i.count <= tile else tile)
-    load, storage = draft.s.pack(access.buffer.name, layout, at=at, readers=[stage.name])
+    is_padded = c.plan.dot is not None and name == c.plan.lane and i.count % c.plan.dot.lanes > 0
+    layout = packed_layout(access, c.plan, along, None if i.exact and i.count <= tile and not is_padded else tile)
+    load, storage = draft.s.pack(access.buffer.name, layout, at=at, readers=[stage.name], pad=is_padded)
     if load is not None:  # a temporary is stored so in the first place
         draft.scheduled.add(load.name)
         finish_copy(draft, c, access, load.name)

@@ -6,9 +6,9 @@ the time of the busiest unit, or of the longest wait of a sum for the one before
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
 
 from weft.auto.estimate_regions import Counts, Region, find_region, find_registers, is_masked, start_is_hoisted, updates
 from weft.auto.estimate_values import count_value
@@ -21,6 +21,8 @@ from weft.target.cpu.machine_model import MachineModel
 BROADCAST = 1.2
 #: The same for each of the vectors that lanes some elements apart are picked from: picking takes units of its own.
 STEPPED = 2.0
+#: And for one element by itself.
+SCALAR = 0.5
 #: Instructions to load or store one element of a vector that lies apart from the others.
 GATHERED, SCATTERED = 2.5, 2.5
 #: Stores' worth of time for one of them: each opens a line of its own.
@@ -99,7 +101,7 @@ def _body(region: Region, model: MachineModel, fast: bool) -> _Body:
     if region.lanes is not None and region.lanes.folded:
         outside = outside.plus(Counts(simple=FOLD))
     if leaf.intrinsic is not None:
-        counts = _as_instruction(counts)
+        counts, flops = _as_instruction(region, counts, model), flops * math.prod(n.trips for n in leaf.at_once)
     return _Body(region, counts, outside, _latency(region, kept, counts.total, model), times, flops, spilled)
 
 
@@ -138,9 +140,12 @@ def _cycles(c: Counts, model: MachineModel) -> float:
     )
 
 
-def _as_instruction(body: Counts) -> Counts:
-    """A hardware instruction does what the innermost loops say at once."""
-    return Counts(multiplies=1.0, loads=min(1.5, body.loads), control=body.control)
+def _as_instruction(region: Region, body: Counts, model: MachineModel) -> Counts:
+    """One for each copy, which keeps the multiply-add units as long as sums in as many vectors would."""
+    write = region.leaf.write
+    results = math.prod(n.trips for n in region.leaf.at_once if write.moves_with(n.name))
+    vectors = max(1.0, results / model.lanes(write.buffer.dtype.bits))
+    return Counts(region.all_copies() * vectors, loads=body.loads / SCALAR, control=body.control)
 
 
 def _kept_in_register(region: Region) -> bool:
@@ -215,7 +220,7 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
     lanes = region.lanes
     if lanes is None or not region.varies(a):
         if lanes is None or a.is_store:
-            return Counts(stores=0.5) if a.is_store else Counts(loads=0.5)
+            return Counts(stores=SCALAR) if a.is_store else Counts(loads=SCALAR)
         return Counts(loads=BROADCAST, control=1 - BROADCAST)  # longer under way, but one instruction
     step = a.step(lanes.nest.name, lanes.count)
     vectors = max(0.5, lanes.registers * size * 8 / lanes.bits)
@@ -249,7 +254,7 @@ def _turned(region: Region, a: Access, model: MachineModel) -> Counts | None:
     if side < 4 or side & (side - 1) or rows % side or lanes % side:
         return None
     vectors = lanes * max(1.0, rows * a.buffer.dtype.bits / model.vector_bits)
-    exchanged = rows * lanes / side * log2(side)
+    exchanged = rows * lanes / side * math.log2(side)
     others = region.instances(a) / rows
     moved = Counts(stores=APART * vectors) if a.is_store else Counts(loads=vectors)
     return moved.plus(Counts(shuffles=exchanged)).scaled(others)

@@ -107,12 +107,16 @@ class _Loop:
 
 
 def find_loops(leaf: Leaf, lanes: Lanes | None) -> list[_Loop]:
-    """The loops around ``leaf``, lanes counted in vectors; those that pick registers are unrolled."""
+    """The loops around ``leaf``, lanes counted in vectors; those that pick registers are unrolled.
+
+    Loops that an instruction does at once run once.
+    """
     copies = 1.0
     chain: list[_Loop] = []
     registers = [a for a in leaf.accesses if a.buffer.scope == "register"]
+    at_once = leaf.at_once
     for nest in leaf.nests:
-        trips = max(1.0, float(nest.trips))
+        trips = 1.0 if nest in at_once else max(1.0, float(nest.trips))
         in_lanes = lanes is not None and nest is lanes.nest
         if lanes is not None and in_lanes:
             trips = ceil(trips / lanes.count)

@@ -189,12 +189,13 @@ class DataMethods(ScheduleState):
         """
         self.run(pipeline, *self.names(buffers), stages=stages)
 
-    def pad(self, block: AnyBlock) -> None:
+    def pad(self, block: AnyBlock, along: AnyLoop | None = None) -> None:
         """Runs ``block`` without the guards of uneven tiles, where that only fills up storage of its own.
 
-        For tiles kept by `cache_write` whose inputs are packed with ``pad=True``.
+        For tiles kept by `cache_write` whose inputs are packed with ``pad=True``. ``along``: only guards that ask about
+        this loop.
         """
-        self.run(pad, self.name(block))
+        self.run(pad, self.name(block), **({} if along is None else {"along": self.name(along)}))
 
     def pad_rows(self, buffer: AnyBuffer, elements: int, strided: bool = False) -> None:
         """Rows of a temporary ``elements`` further apart, so that a column is not all in one bank of shared memory.

@@ -123,7 +123,7 @@ class Leaf:
 
     ``share`` of the iterations reach it, past all ``tests``. ``starts`` marks the start of a
     reduction, which only the first iteration of the loops ``reduced`` runs, ``restarts`` the statement that has such
-    a start; ``intrinsic`` names an instruction that does the work.
+    a start; ``intrinsic`` names an instruction that does the work, with the loops from ``outside`` on at once.
     """
 
     value: Expr
@@ -137,11 +137,17 @@ class Leaf:
     restarts: bool = False
     reduced: frozenset[str] = frozenset()
     intrinsic: str | None = None
+    outside: int = 0
     is_atomic: bool = False
 
     @property
     def write(self) -> Access:
         return self.accesses[-1]
+
+    @property
+    def at_once(self) -> tuple[Nest, ...]:
+        """The loops that an instruction does by itself."""
+        return () if self.intrinsic is None else self.nests[self.outside :]
 
 
 @dataclass(slots=True)
@@ -166,6 +172,7 @@ class Place(NamedTuple):
     reduced: frozenset[str] = frozenset()
     restarts: bool = False
     intrinsic: str | None = None
+    outside: int = 0
 
 
 def read_nests(kernel: st.Kernel, sizes: Mapping[str, int] | None = None) -> Program:
@@ -208,7 +215,7 @@ class NestReader:
             self.outside[s.buffer.name] = frozenset(n.name for n in at.around)
             self.read(s.body, at)
         elif isinstance(s, st.Tensorized):
-            self.read(s.body, at._replace(intrinsic=s.intrinsic))
+            self.read(s.body, at._replace(intrinsic=s.intrinsic, outside=len(at.around)))
         elif isinstance(s, st.Let):
             self._let(s, at)
         elif isinstance(s, st.Assign):
@@ -282,6 +289,7 @@ class NestReader:
             restarts=at.restarts and not starts,
             reduced=at.reduced,
             intrinsic=at.intrinsic,
+            outside=at.outside,
             is_atomic=atomic,
         )
         at.nest.parts.append(leaf)

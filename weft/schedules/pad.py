@@ -28,17 +28,22 @@ from weft.poly.leaves import Access, Leaf, Test, leaves, sizes_of, update_of
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.boxes import Box
 from weft.schedules.copy_reads import written_before
-from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, loops_around, ranges_at
+from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, find_loop, loops_around, ranges_at
 from weft.schedules.loop_facts import is_true
 from weft.schedules.project import NotProjectable, conjuncts, gap_of, project
 from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_stmt
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 
+#: A guard, and a block that would see that it is gone, and when.
+_Guard = tuple[If, tuple[str, Witness | Unknown] | None]
 
-def check_pad(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
+
+def check_pad(kernel: Kernel, block: str, along: str | None = None, *, numerics: Numerics) -> Verdict:
     """Without its guards the block must stay inside its buffers, read only values, and write what nobody else reads."""
     target = find_block(kernel, block)
+    if along is not None:
+        find_loop(kernel, along)
     written = {w.buffer.name for w in target.writes}
     temporaries = {a.buffer.name for a in all_allocs(kernel)}
     if target.init is not None:
@@ -46,9 +51,10 @@ def check_pad(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
     if len(written) != 1 or not written <= temporaries:
         reason = f"block `{block}` writes `{min(written - temporaries, default='nothing')}`, which is no temporary"
         return refuse(reason, None, (f's.cache_write("{min(written)}", at=...) first',) if written else ())
-    guards = _guards(kernel, target)
+    guards = _guards_along(kernel, target, along)
     if not guards:
-        return refuse(f"no guard is around block `{block}` alone")
+        asked = "" if along is None else f" and asks about loop `{along}`"
+        return refuse(f"no guard is around block `{block}` alone{asked}")
     readers = [harm for _, harm in guards]
     if readers[0] is not None and all(r is not None for r in readers):
         reader, found = readers[0]
@@ -56,15 +62,15 @@ def check_pad(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
         # The iteration beyond the edge is not one of the program as it is.
         witness = None if isinstance(found, Unknown) else replace(found, certain=False)
         return refuse(reason, witness, kind="unproved" if witness is None else "dependence")
-    done = pad(kernel, block).kernel
+    done = pad(kernel, block, along).kernel
     return _check_accesses(done, find_block(done, block))
 
 
 @primitive(check_pad, "cannot run block `{0}` beyond the edge")
-def pad(kernel: Kernel, block: str) -> Rewrite:
-    """The block without the guards that do not matter."""
+def pad(kernel: Kernel, block: str, along: str | None = None) -> Rewrite:
+    """The block without the guards that do not matter, of those that ask about loop ``along``, if given."""
     target = find_block(kernel, block)
-    for guard, harm in reversed(_guards(kernel, target)):
+    for guard, harm in reversed(_guards_along(kernel, target, along)):
         if harm is None:
             # The innermost of that condition: one further out guards other blocks too.
             path = reversed(path_to(kernel, find_block(kernel, block)))
@@ -139,12 +145,17 @@ def _has_values(kernel: Kernel, block: Block, access: Access) -> bool:
 
 
 @remembered
-def _guards(kernel: Kernel, block: Block) -> list[tuple[If, tuple[str, Witness | Unknown] | None]]:
+def _guards(kernel: Kernel, block: Block) -> list[_Guard]:
     """Those of `find_guards`, and of each who would see that it is gone, and when."""
     guards = find_guards(kernel, block)
     readers = [_find_reader(kernel, block, guard, guards) for guard in guards]
     harmless = [reader is None or adds_zeros(kernel, block, guard) for guard, reader in zip(guards, readers)]
     return [(guard, None if fine else reader) for guard, reader, fine in zip(guards, readers, harmless)]
+
+
+def _guards_along(kernel: Kernel, block: Block, along: str | None) -> list[_Guard]:
+    found = _guards(kernel, block)
+    return [(g, harm) for g, harm in found if along is None or along in free_vars(g.condition)]
 
 
 def find_reader(kernel: Kernel, block: Block, guard: If) -> tuple[str, Witness | Unknown] | None:

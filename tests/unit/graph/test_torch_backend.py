@@ -286,6 +286,23 @@ def test_a_failure_to_compile_is_eager_with_the_reason(monkeypatch: pytest.Monke
     )
 
 
+def test_batch_norm_goes_into_weights_of_16_bits() -> None:
+    """They are rounded once more, and the convolution's result once less."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(6, 40, 3, padding=1, bias=False), nn.BatchNorm2d(40), nn.ReLU()).eval()
+    model[1].running_mean.uniform_(-1, 1)
+    model[1].running_var.uniform_(0.5, 2)
+    x = torch.randn(2, 6, 9, 11).bfloat16()
+    exact = model.double()(x.double())
+    model.bfloat16()
+    fast = weft.compile(model, (x,))
+    off, own = (((y.double() - exact).norm() / exact.norm()).item() for y in (fast(x), model(x)))
+    assert off < 2 * own
+    assert "rsqrt" not in str(weft.explain(fast)), "the scale is not computed in calls"
+    [(_, kernel)] = fast.variant.compiled.report.groups
+    assert len(kernel.program.program.inputs) == 3  # the image, weights, and what is added
+
+
 def test_autocast_and_bfloat16() -> None:
     model, x = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4)), torch.randn(3, 16)
 

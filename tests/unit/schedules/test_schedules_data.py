@@ -376,6 +376,19 @@ def test_tiles_beyond_the_edge_are_computed_and_not_stored() -> None:
     assert_unchanged(s, original, floats(17, 10), floats(10, 20))
 
 
+def test_tiles_run_beyond_the_edge_along_one_loop() -> None:
+    """Rows of `A` that are not there are not read: their guard stays."""
+    s, original = tiled()
+    s.cache_write("C", scope="register", at="n_o")
+    s.pack("B", "j/8 i j%8", pad=True)
+    s.pad("C_init")
+    s.pad("C", along="n_i")
+    guards = [line.strip() for line in str(s).splitlines() if line.strip().startswith("if")]
+    assert guards[:2] == ["if m_o * 4 + m_i < 17", "if k_o * 4 + k_i < 10"]
+    assert not any("n_i <" in guard for guard in guards)
+    assert_unchanged(s, original, floats(17, 10), floats(10, 20))
+
+
 def test_padding_without_values_is_not_read() -> None:
     s, _ = tiled()
     s.cache_write("C", scope="register", at="n_o")

@@ -47,7 +47,7 @@ def _rewrites(graph: Graph, arrays: Arrays, fold: Rewrite) -> Iterator[tuple[str
     yield folding
     yield "row_order", lambda g: row_order(g, costs)
     yield "move_reshapes", move_reshapes
-    if arrays.processor.folds_narrow:
+    if arrays.processor.folds_narrow(graph):
         yield "fold_scales", functools.partial(fold_scales, narrow=True)
         yield folding
     yield "pixel_products", lambda g: pixel_products(g, costs)

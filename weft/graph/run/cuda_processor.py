@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from weft.graph.graph import shape_of
+from weft.graph.graph import Graph, shape_of
 from weft.graph.groups.mapping import is_contraction, is_grouped
 from weft.ir.expr import Const, Var
 from weft.ir.visit import free_vars, loads
@@ -49,7 +49,7 @@ class Cuda:
 
     measures_most = False
     turns = 1  # each of which is many runs
-    folds_narrow = merges_axes = takes_pieces = wants_whole_attention = True
+    merges_axes = takes_pieces = wants_whole_attention = True
     has_winograd = False
     #: NVRTC takes about as long for a product as a process takes to start
     tasks_for_workers = 3
@@ -73,6 +73,9 @@ class Cuda:
     @property
     def bytes_per_second(self) -> float:
         return self.machine.bandwidth * rates_of(self.machine.capability).copy_share
+
+    def folds_narrow(self, graph: Graph) -> bool:
+        return True
 
     def even(self, dtype: DType) -> int:
         return EVEN if dtype.is_narrow_float else 1

@@ -51,8 +51,7 @@ class Processor(Protocol):
     def tasks_for_workers(self) -> int:
         """Groups to compile from which on processes beside this one pay."""
 
-    @property
-    def folds_narrow(self) -> bool:
+    def folds_narrow(self, graph: Graph) -> bool:
         """Whether scales go into weights of 16 bits too, which are rounded once more then."""
 
     @property
@@ -123,7 +122,7 @@ class Cpu:
     executor = HOST
     measures_most = True
     turns = 8
-    folds_narrow = merges_axes = takes_pieces = wants_whole_attention = False
+    merges_axes = takes_pieces = wants_whole_attention = False
     has_winograd = True
     tasks_for_workers = 8
 
@@ -144,6 +143,9 @@ class Cpu:
     @property
     def cached_bytes(self) -> float:
         return max(HOST.machine("cpu").caches.values(), default=0)
+
+    def folds_narrow(self, graph: Graph) -> bool:
+        return any(graph.edges[name].dtype.is_narrow_float for name in graph.constants)
 
     def even(self, dtype: DType) -> int:
         return 1
