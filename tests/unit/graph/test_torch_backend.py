@@ -299,7 +299,9 @@ def test_batch_norm_goes_into_weights_of_16_bits() -> None:
     off, own = (((y.double() - exact).norm() / exact.norm()).item() for y in (fast(x), model(x)))
     assert off < 2 * own
     assert "rsqrt" not in str(weft.explain(fast)), "the scale is not computed in calls"
-    [(_, kernel)] = fast.variant.compiled.report.groups
+    (part,) = fast.parts.values()
+    (variant,) = part.model.variants.values()
+    [(_, kernel)] = variant.compiled.report.groups
     assert len(kernel.program.program.inputs) == 3  # the image, weights, and what is added
 
 
