@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -151,3 +152,11 @@ def test_what_instructions_take_is_expected() -> None:
         assert sums.flops == pytest.approx(2 * 480 * 512 * 512)
         found.append(sums.seconds)
     assert 0.4 < found[0] / found[1] < 0.65
+
+
+def test_a_half_for_all_lanes_is_converted_in_all_of_them() -> None:
+    """A single one would be put beside what was in its register before, and wait for that: four times as slow."""
+    text = """def f(float16(M,K) A, float16(K,N) B) -> (float(M,N) C) { C(m,n) +=! float(A(m,k)) * float(B(k,n)) }"""
+    shown = weft.define(text).show("llvm", np.zeros((60, 64), np.float16), np.zeros((64, 64), np.float16))
+    assert "shufflevector <" in shown
+    assert not re.search(r"shufflevector <\d+ x float> %\w+, <\d+ x float> poison, <\d+ x i32> zeroinitializer", shown)

@@ -102,6 +102,8 @@ class Builder:
         self._loaded: dict[str, Value] = {}
         #: Values of whatever the user of the builder wants to find again, for as long as `_loaded` holds.
         self.shared: dict[object, Value] = {}
+        #: Single floats that were halves, by their names: what these were.
+        self._halves: dict[str, Value] = {}
         #: From which line on code belongs to which place of the source, where that is asked for.
         self.marks: list[tuple[int, Span]] = []
 
@@ -266,7 +268,10 @@ class Builder:
 
     def convert(self, op: str, a: Value, type: str) -> Value:
         target = vector(element_of(type), a.lanes)
-        return a if target == a.type else self.pure(target, f"{op} {a.typed} to {target}")
+        made = a if target == a.type else self.pure(target, f"{op} {a.typed} to {target}")
+        if a.type == "half":
+            self._halves[made.text] = a
+        return made
 
     sext, zext, trunc, fpext, fptrunc = map(_conversion, ("sext", "zext", "trunc", "fpext", "fptrunc"))
     sitofp, uitofp = map(_conversion, ("sitofp", "uitofp"))
@@ -323,6 +328,9 @@ class Builder:
         type = vector(value.type, lanes)
         if not value.text.startswith("%"):
             return Value(f"splat ({value.typed})", type)
+        if value.text in self._halves:
+            # Converted in all lanes: of a single one LLVM would wait for what was beside it in its register.
+            return self.fpext(self.splat(self._halves[value.text], lanes), "float")
         first = self.pure(type, f"insertelement {type} poison, {value.typed}, i64 0")
         return self.pure(type, f"shufflevector {first.typed}, {type} poison, <{lanes} x i32> zeroinitializer")
 
