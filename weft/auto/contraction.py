@@ -19,12 +19,21 @@ into another order first, `contraction_pack`'s.
 from __future__ import annotations
 
 from weft.auto.contraction_dots import finish_dots
-from weft.auto.contraction_epilogue import find_epilogue, join_panels, join_registers, lanes_last, may_join
-from weft.auto.contraction_nest import Nest, part_loops, split_loops
+from weft.auto.contraction_epilogue import (
+    find_epilogue,
+    join_inside,
+    join_panels,
+    join_registers,
+    keep_for_reader,
+    lanes_last,
+    may_join,
+)
+from weft.auto.contraction_nest import INNER, Nest, part_loops, split_loops
 from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, place_copies, surround_operands
 from weft.auto.contraction_plan import Contraction, ContractionPlan
 from weft.auto.contraction_time import threaded_loops
 from weft.auto.draft import Draft
+from weft.auto.stages import Stage
 from weft.auto.straighten import straighten
 
 
@@ -34,11 +43,12 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     copies = surround_operands(draft, name)
     stage = draft.stage(name)
     c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
-    nest = split_loops(draft, c)
+    reader = _reader_inside(draft, c)
+    nest = split_loops(draft, c) if reader is None else join_inside(draft, c, reader)
     loops = part_loops(c)
     together = threaded_loops(draft, c, loops)
     nest.together = [loop for loop, part in zip(nest.order, loops) if part in together]
-    draft.s.reorder(*nest.order)
+    draft.s.reorder(*(nest.order if reader is None else nest.of(*INNER)))
     place_copies(draft, c, nest, copies)
     fill_up_rows(draft, c, copies)
     if plan.dot is None:
@@ -47,7 +57,10 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     for loop in (*written_out, *nest.of("unrolled", "vectors")):
         draft.s.unroll(loop)
     _tell_tile(draft, c)
-    _finish_tiles(draft, c, nest)
+    if reader is None:
+        _finish_tiles(draft, c, nest)
+    else:
+        keep_for_reader(draft, c, nest)
     packed = pack_operands(draft, c, nest)
     pack_rows(draft, c)
     for buffer in packed:
@@ -56,6 +69,12 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
         finish_dots(draft, c, nest)
     if nest.together:
         _run_parallel(draft, name, nest.together)
+
+
+def _reader_inside(draft: Draft, c: Contraction) -> Stage | None:
+    """What is done with each sum, in loops that both share with others, where it can be done in the same tiles."""
+    reader = find_epilogue(draft, c.stage) if c.stage.is_inside and c.plan.dot is None else None
+    return reader if reader is not None and may_join(c, reader) else None
 
 
 def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None:
@@ -73,7 +92,7 @@ def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None
 
 def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:
     """The sums of a tile kept in registers; what is done with each of them joins in, if that can be."""
-    reader = find_epilogue(draft, c.stage)
+    reader = None if c.stage.is_inside else find_epilogue(draft, c.stage)
     if reader is not None and c.plan.dot is None and may_join(c, reader):
         refusal = draft.attempt(join_registers, draft, c, nest, reader)
         if refusal is None:

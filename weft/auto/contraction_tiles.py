@@ -132,7 +132,7 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
     found.sort(key=lambda tile: (*tile[:3], -tile[3]))
     best: list[_Tile] = []
     for tile in found:
-        if not any(other[1] <= tile[1] and other[2] <= tile[2] for other in best):
+        if not any(other[1] <= tile[1] and other[2] <= tile[2] and room.is_as_even(other, tile) for other in best):
             best.append(tile)
     stores = (1 if stage.write.stride(lane.name) == 1 else room.vector) / room.steps
     steps = _steps(draft, stage, lane)
@@ -233,6 +233,11 @@ class _Registers:
         """Whether no part of a tile is left over along any iterator, as far as that is known."""
         iters = ((self.stage.by_name[name], size) for name, size in (*rows, (self.lane.name, width)))
         return all(i.extent is None or i.count % size == 0 for i, size in iters)
+
+    def is_as_even(self, tile: _Tile, other: _Tile) -> bool:
+        """Whether ``tile`` leaves nothing over that ``other`` does not: in loops shared with others, where what is done
+        with sums can join full tiles alone."""
+        return not self.stage.outer or self.is_even(tile[4], tile[3]) or not self.is_even(other[4], other[3])
 
     def passes(self, rows: Rows) -> int:
         """How often what is loaded as vectors is read, where it matters."""
