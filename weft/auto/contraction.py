@@ -33,7 +33,6 @@ from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, p
 from weft.auto.contraction_plan import Contraction, ContractionPlan
 from weft.auto.contraction_time import threaded_loops
 from weft.auto.draft import Draft
-from weft.auto.stages import Stage
 from weft.auto.straighten import straighten
 
 
@@ -43,12 +42,12 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     copies = surround_operands(draft, name)
     stage = draft.stage(name)
     c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
-    reader = _reader_inside(draft, c)
-    nest = split_loops(draft, c) if reader is None else join_inside(draft, c, reader)
+    joined = _join_reader(draft, c)
+    nest = split_loops(draft, c) if joined is None else joined
     loops = part_loops(c)
     together = threaded_loops(draft, c, loops)
     nest.together = [loop for loop, part in zip(nest.order, loops) if part in together]
-    draft.s.reorder(*(nest.order if reader is None else nest.of(*INNER)))
+    draft.s.reorder(*(nest.order if joined is None else nest.of(*INNER)))
     place_copies(draft, c, nest, copies)
     fill_up_rows(draft, c, copies)
     if plan.dot is None:
@@ -57,7 +56,7 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     for loop in (*written_out, *nest.of("unrolled", "vectors")):
         draft.s.unroll(loop)
     _tell_tile(draft, c)
-    if reader is None:
+    if joined is None:
         _finish_tiles(draft, c, nest)
     else:
         keep_for_reader(draft, c, nest)
@@ -71,10 +70,14 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
         _run_parallel(draft, name, nest.together)
 
 
-def _reader_inside(draft: Draft, c: Contraction) -> Stage | None:
-    """What is done with each sum, in loops that both share with others, where it can be done in the same tiles."""
+def _join_reader(draft: Draft, c: Contraction) -> Nest | None:
+    """The nest in the loops of what is done with each sum, where both share loops with others and that can be."""
     reader = find_epilogue(draft, c.stage) if c.stage.is_inside and c.plan.dot is None else None
-    return reader if reader is not None and may_join(c, reader) else None
+    if reader is None or not may_join(c, reader):
+        return None
+    made: list[Nest] = []
+    draft.attempt(lambda: made.append(join_inside(draft, c, reader)))
+    return made[0] if made else None
 
 
 def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None:

@@ -129,7 +129,7 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
     if not all(i.exact for i in stage.iters):  # there are tests already, and more where two of them meet
         even = [tile for tile in found if room.is_even(tile[4], tile[3])]
         found = even if even and room.least_time(even) <= TESTED * room.least_time(found) else found
-    found.sort(key=lambda tile: (*tile[:3], -tile[3]))
+    found.sort(key=lambda tile: (*tile[:3], *room.order_windows(tile[4], tile[3]), -tile[3]))
     best: list[_Tile] = []
     for tile in found:
         if not any(other[1] <= tile[1] and other[2] <= tile[2] and room.is_as_even(other, tile) for other in best):
@@ -226,13 +226,38 @@ class _Registers:
         kept.sort()  # vectors of one operand need not wait for one another
         held = sum(kept[:-1]) if len(kept) > 1 else sum(kept)
         # Where all steps are written out rows share what they load, and that stays in registers too.
-        room = self.count // 2 if self.is_window and sums * self.steps <= MAX_COPIES else self.count
-        return loaded / sums if sums == 1 or sums + held + self.between <= room else None
+        is_shared = self.is_window and sums * self.steps <= MAX_COPIES
+        room = self.count // 2 if is_shared else self.count
+        if sums > 1 and sums + held + self.between > room:
+            return None
+        if not is_shared:
+            return loaded / sums
+        # Fewer than one in the time of an update are as good as none.
+        return max(1 / self.loads_worth, self._shared_loads(rows, vectors) / (sums * self.steps))
+
+    def _shared_loads(self, rows: Rows, vectors: int) -> int:
+        """What all steps of a tile load, each element once."""
+        reach = {i.name: i.count - 1 for i in self.stage.reductions} | {name: size - 1 for name, size in rows}
+        count = 0
+        for access in self.stage.distinct_reads:
+            places = 1
+            for row in access.rows or ():
+                places *= 1 + sum(abs(n) * reach.get(name, 0) for name, n in row.items())
+            count += places * (vectors if access.uses(self.lane.name) else 1)
+        return count
 
     def is_even(self, rows: Rows, width: int) -> bool:
         """Whether no part of a tile is left over along any iterator, as far as that is known."""
         iters = ((self.stage.by_name[name], size) for name, size in (*rows, (self.lane.name, width)))
         return all(i.extent is None or i.count % size == 0 for i, size in iters)
+
+    def order_windows(self, rows: Rows, width: int) -> tuple[float, ...]:
+        """Of tiles of windows that are equal in all else that counts, those along one iterator come first: what they
+        touch lies in fewer places; then those that load least."""
+        if not self.is_window:
+            return ()
+        vectors = self.vectors(width)
+        return len(rows), self._shared_loads(rows, vectors) / vectors / prod(size for _, size in rows)
 
     def is_as_even(self, tile: _Tile, other: _Tile) -> bool:
         """Whether ``tile`` leaves nothing over that ``other`` does not: in loops shared with others, where what is done
