@@ -18,6 +18,9 @@ into another order first, `contraction_pack`'s.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from weft.auto.align import counterparts
 from weft.auto.contraction_dots import finish_dots
 from weft.auto.contraction_epilogue import (
     find_epilogue,
@@ -27,6 +30,7 @@ from weft.auto.contraction_epilogue import (
     keep_for_reader,
     lanes_last,
     may_join,
+    move_to_reader,
 )
 from weft.auto.contraction_nest import INNER, Nest, part_loops, split_loops
 from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, place_copies, surround_operands
@@ -43,6 +47,7 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     stage = draft.stage(name)
     c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
     joined = _join_reader(draft, c)
+    c = c if joined is not None else _follow_reader(draft, c)
     nest = split_loops(draft, c) if joined is None else joined
     loops = part_loops(c)
     together = threaded_loops(draft, c, loops)
@@ -78,6 +83,20 @@ def _join_reader(draft: Draft, c: Contraction) -> Nest | None:
     made: list[Nest] = []
     draft.attempt(lambda: made.append(join_inside(draft, c, reader)))
     return made[0] if made else None
+
+
+def _follow_reader(draft: Draft, c: Contraction) -> Contraction:
+    """``c`` in the outermost loop of what is done with each sum, where that cannot join its tiles and both share loops
+    with others: what is in between stays in the first cache."""
+    reader = find_epilogue(draft, c.stage) if c.stage.is_inside and c.plan.dot is None else None
+    rows = [i for i in c.stage.spatial if i.loop is not None and i.count > 1 and i.name not in c.tile]
+    if reader is None or not rows:
+        return c
+    loop = reader.loop_of(counterparts(c.stage, reader)[rows[0].name])
+    if draft.attempt(move_to_reader, draft, c.stage.name, reader, loop) is not None:
+        return c
+    draft.decide("fusion", c.stage.name, f"computed in `{loop}` of `{reader.name}`", "it is read while it is near")
+    return replace(c, stage=draft.stage(c.stage.name))
 
 
 def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None:

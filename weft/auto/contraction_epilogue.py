@@ -88,6 +88,13 @@ def join_inside(draft: Draft, c: Contraction, reader: Stage) -> Nest:
     return nest
 
 
+def move_to_reader(draft: Draft, name: str, reader: Stage, loop: str) -> None:
+    """Block ``name`` computed in ``loop`` of ``reader``, which becomes its outermost."""
+    if reader.loops[0] != loop:
+        draft.s.reorder(loop, *(x for x in reader.loops if x != loop))
+    draft.s.compute_at(name, loop)
+
+
 def keep_for_reader(draft: Draft, c: Contraction, nest: Nest) -> None:
     """The sums of a tile in registers until what alone reads them, in the same loop, is done with them."""
     sums = c.stage.write.buffer.name
