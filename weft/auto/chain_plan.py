@@ -9,6 +9,7 @@ from math import prod
 
 from weft.auto.align import Chain, ChainTile
 from weft.auto.chain import pays_threads, schedule_chain
+from weft.auto.chain_strips import choose_strips
 from weft.auto.chain_time import apart_seconds, chain_seconds, last_tile_seconds
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
@@ -80,7 +81,8 @@ def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
     times.update(_chain_times(draft, every, plans))
     best = draft.rank(subject, list(plans), times.__getitem__)[0]
     tell_others(draft, subject, best)
-    return plans[best]
+    chosen = plans[best]
+    return None if chosen is None else replace(chosen, strips=choose_strips(draft, chosen))
 
 
 def _chain_times(
