@@ -61,7 +61,7 @@ def _seconds_again(draft: Draft, chain: Chain, name: str) -> float | None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The iterator of a stage that moves with the rows of a strip, and how many of its values the next strip needs too."""
+    """The iterator of a stage that moves with the rows of a strip; how many of its values the next strip needs too."""
 
     iterator: str
     again: int

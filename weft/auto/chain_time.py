@@ -139,10 +139,10 @@ def _draw_chain(draft: Draft, chain: Chain, apart: Sequence[Stage], sizes: dict[
     inside = [_inside(s, {own: sizes[name] for own, name in along[s.name].items()}, loops) for s in members]
     joined = _find_joined(draft, inside)
     for stage in (s for s in inside if s not in joined.values()):
-        own = sketch.enter_outer(chain.stages[stage.name], chain.stages)[1]
-        own |= {mine: forms[theirs] for mine, theirs in along[stage.name].items()}
+        bound = sketch.enter_outer(chain.stages[stage.name], chain.stages)[1]
+        bound |= {mine: forms[theirs] for mine, theirs in along[stage.name].items()}
         plan = usual_plan(draft, stage)
-        draw_nest(draft, sketch, places, _writing(stage, joined.get(stage.name)), plan, own)
+        draw_nest(draft, sketch, places, _writing(stage, joined.get(stage.name)), plan, bound)
         if tests and tile is not None:
             _test_lanes(places[-1], chain.counterpart(stage, tile.name) or "")
     return sketch

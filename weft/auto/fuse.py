@@ -59,7 +59,8 @@ def _pays_inline(draft: Draft, stage: Stage) -> bool:
         return False  # between two reductions it is the end of one chain; inlined, it would be part of none
     reads = sum(1 for r in readers for a in r.reads if a.buffer.name == stage.write.buffer.name)
     repeats = max((_repeats(r, stage) for r in readers), default=1)
-    if repeats > 1 and any(is_contraction(p) and find_epilogue(draft, p) is stage for p in draft.stages.producers(stage)):
+    sums = [p for p in draft.stages.producers(stage) if is_contraction(p)]
+    if repeats > 1 and any(find_epilogue(draft, p) is stage for p in sums):
         return False  # done with each sum while that is in a register, it is done once
     return (reads == 1 and repeats == 1) or (stage.operations * reads * repeats <= CHEAP and repeats <= 2)
 

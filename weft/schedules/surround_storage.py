@@ -77,7 +77,8 @@ def surround_storage(kernel: Kernel, buffer: str) -> Rewrite:
     alloc = find_alloc(kernel, buffer)
     reads = _find_reads(kernel, alloc)
     around = None if reads is None else _around(reads)
-    assert reads is not None and around is not None, "the check answers this first"
+    assert reads is not None, "the check answers this first"
+    assert around is not None, "and this"
     wide = replace(alloc.buffer, shape=around.shape(alloc.buffer))
     made = list(_zeros(reads, around, wide, taken_names(kernel)))
     body = sequence([*(s for _, s in made), _moved(alloc, wide, around)])
@@ -122,7 +123,7 @@ def _zeros(reads: Reads, around: _Around, wide: Buffer, taken: set[str]) -> Iter
     box, sizes, ranges = around.box, reads.buffer.shape, reads.segment.ranges
     ends = [simplify(start + n, ranges) for start, n in zip(box.starts, box.extents)]
     for d, size in enumerate(sizes):
-        sides = [(around.before[d], box.starts[d], Binary("min", idx(0), ends[d]))]
+        sides: list[tuple[int, Expr, Expr]] = [(around.before[d], box.starts[d], Binary("min", idx(0), ends[d]))]
         sides.append((around.behind[d], Binary("max", size, box.starts[d]), ends[d]))
         for count, first, end in sides:
             if count > 0:

@@ -52,9 +52,9 @@ def _pairs_of(storage: Storage, item: Item) -> Iterator[WindowPair]:
     for name, source in storage.partition.sources(node):
         if not isinstance(source, Group) or source is item or _only_product(source) is None:
             continue
-        if storage.outputs(source) == [name] and _is_private(storage.partition, name, item):
-            if _shares_channels(storage.graph, storage, node, name):
-                yield WindowPair(source, item, (name, node.name))
+        is_private = storage.outputs(source) == [name] and _is_private(storage.partition, name, item)
+        if is_private and _shares_channels(storage.graph, storage, node, name):
+            yield WindowPair(source, item, (name, node.name))
 
 
 def _only_product(item: Item) -> Fragment | None:
