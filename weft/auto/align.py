@@ -77,6 +77,8 @@ class Chain:
     #: shared iterators that are left to the nests inside
     left_inside: frozenset[str] = frozenset()
     tile: ChainTile | None = None
+    #: an iterator of the anchor that threads share out though others do not go along with it
+    strips: ChainTile | None = None
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -21,14 +21,15 @@ def schedule_chain(draft: Draft, chain: Chain) -> None:
     """The stages of ``chain`` in the shared loops of its anchor, these outermost and, if it pays, on threads."""
     anchor, in_parallel, tile = chain.anchor, pays_threads(draft, chain), chain.tile
     shared = shared_order(draft, chain)
-    loops = share_loops(draft, anchor, shared, tile)
+    loops = share_loops(draft, anchor, shared, tile, chain.strips)
     loops, moved = ChainMover(draft, chain, shared, tile, loops).run()
     if len(moved) == 1:
         raise ScheduleError("nothing can be computed in the shared loops")
     _tell(draft, chain, shared, tile, moved)
     if in_parallel:
         draft.s.parallel(loops[0])
-        draft.decide("parallel", anchor.name, f"`{loops[0]}` on {draft.threads} threads", "outermost shared loop")
+        why = "outermost shared loop" if chain.strips is None else chain.strips.why
+        draft.decide("parallel", anchor.name, f"`{loops[0]}` on {draft.threads} threads", why)
 
 
 def pays_threads(draft: Draft, chain: Chain) -> bool:
@@ -45,14 +46,24 @@ def _tell(draft: Draft, chain: Chain, shared: list[str], tile: ChainTile | None,
         draft.decide("tiling", name, f"{tile.size} values of `{tile.name}` at a time", tile.why)
 
 
-def share_loops(draft: AnyDraft, stage: Stage, shared: list[str], tile: ChainTile | None) -> list[str]:
-    """The loops of ``stage`` over its iterators ``shared``, outermost in this order; that of ``tile`` over tiles."""
+def share_loops(
+    draft: AnyDraft, stage: Stage, shared: list[str], tile: ChainTile | None, strips: ChainTile | None = None
+) -> list[str]:
+    """The loops of ``stage`` over its iterators ``shared``, outermost in this order; that of ``tile`` over tiles.
+
+    Around them one over ``strips``, where there are any.
+    """
     loops = [stage.loop_of(name) for name in shared]
     rest = [x for x in stage.loops if x not in loops]
     if tile is not None:
         outer, inner = draft.s.split(stage.loop_of(tile.name), tile.size)
         loops[shared.index(tile.name)] = outer.name
         rest.insert(0, inner.name)
+    if strips is not None:
+        own = stage.loop_of(strips.name)
+        outer, inner = draft.s.split(own, strips.size)
+        loops.insert(0, outer.name)
+        rest[rest.index(own)] = inner.name
     if [str(x) for x in draft.s.loops(stage.name)] != loops + rest:
         draft.s.reorder(*loops, *rest)
     return loops

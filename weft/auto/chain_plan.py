@@ -9,11 +9,12 @@ from math import prod
 
 from weft.auto.align import Chain, ChainTile
 from weft.auto.chain import pays_threads, schedule_chain
+from weft.auto.chain_strips import choose_strips
 from weft.auto.chain_time import apart_seconds, chain_seconds, last_tile_seconds
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import ChainRules
-from weft.auto.fuse_tiles import choose_tile, is_along_memory
+from weft.auto.fuse_tiles import choose_tile, even_tile, is_along_memory
 from weft.auto.plan import SAME_TIME
 from weft.auto.stages import Stage, StageAccess
 from weft.auto.strategy import tell_others
@@ -80,7 +81,8 @@ def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
     times.update(_chain_times(draft, every, plans))
     best = draft.rank(subject, list(plans), times.__getitem__)[0]
     tell_others(draft, subject, best)
-    return plans[best]
+    chosen = plans[best]
+    return None if chosen is None else replace(chosen, strips=choose_strips(draft, chosen))
 
 
 def _chain_times(
@@ -114,7 +116,9 @@ def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:
         panels = replace(chain, left_inside=frozenset(chain.shared) - {along})
         if chain.anchor.steps and any(map(is_contraction, chain.members)):  # their operands are packed but once
             yield replace(panels, tile=choose_tile(draft, panels))
-    yield replace(chain, tile=choose_tile(draft, chain))
+    whole = replace(chain, tile=choose_tile(draft, chain))
+    even = even_tile(draft, whole) if any(map(is_contraction, chain.members)) else None
+    yield whole if even is None else replace(whole, tile=even)  # what is done with sums joins full tiles alone
 
 
 #: What pays on a CPU.

@@ -9,7 +9,8 @@ from math import inf
 from weft.auto.align import Chain
 from weft.auto.chain import pays_threads, shared_order
 from weft.auto.contraction_dots import adds_products
-from weft.auto.contraction_plan import Contraction
+from weft.auto.contraction_epilogue import find_epilogue, may_join
+from weft.auto.contraction_plan import Contraction, ContractionPlan
 from weft.auto.contraction_tiles import contraction_plans, usual_plan
 from weft.auto.contraction_time import contraction_seconds, draw_contraction
 from weft.auto.draft import Draft
@@ -17,6 +18,7 @@ from weft.auto.pointwise import vector_iterator
 from weft.auto.rows import iterator_along_memory
 from weft.auto.sketch import Loop, Sketch
 from weft.auto.stages import Stage
+from weft.ir.visit import replace_buffers
 from weft.schedules.index_forms import NOTHING, Forms, variables
 from weft.schedules.nests import Place, Test
 
@@ -65,9 +67,33 @@ def _kept_seconds(draft: Draft, looks: Hashable, draw: Callable[[], Sketch]) -> 
 
 
 def _draw_apart(draft: Draft, sketch: Sketch, stages: Iterable[Stage]) -> None:
-    for stage in stages:
+    every = list(stages)
+    joined = _find_joined(draft, every)
+    for stage in (s for s in every if s not in joined.values()):
         places, forms = sketch.enter_outer(stage, draft.stages)
-        draw_nest(draft, sketch, places, stage, forms)
+        draw_nest(draft, sketch, places, _writing(stage, joined.get(stage.name)), usual_plan(draft, stage), forms)
+
+
+def _find_joined(draft: Draft, stages: Iterable[Stage]) -> dict[str, Stage]:
+    """What is done with each sum of a contraction, by its name, where both are among ``stages`` and it joins tiles."""
+    by_name, found = {s.name: s for s in stages}, {}
+    for stage in by_name.values():
+        plan = usual_plan(draft, stage)
+        reader = None if plan is None else find_epilogue(draft, draft.stage(stage.name))
+        if plan is None or reader is None or reader.name not in by_name:
+            continue
+        if may_join(Contraction(stage, plan, draft.lanes(stage), draft.enough_sums), reader):
+            found[stage.name] = by_name[reader.name]
+    return found
+
+
+def _writing(stage: Stage, reader: Stage | None) -> Stage:
+    """``stage`` as if it wrote what ``reader`` makes of its sums, which takes about as long."""
+    if reader is None:
+        return stage
+    made = reader.write.buffer
+    block = replace_buffers(stage.block, {stage.write.buffer: made})
+    return replace(stage, block=block, write=replace(stage.write, buffer=made))
 
 
 def last_tile_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage], full: float) -> float:
@@ -108,11 +134,15 @@ def _draw_chain(draft: Draft, chain: Chain, apart: Sequence[Stage], sizes: dict[
         places.append(place)
     handed_on = [s for s in chain.members if s.name not in (chain.anchor.name, *chain.sinks)]
     sketch.keep_inside(places[-1], [s.write.buffer.name for s in handed_on if not chain.stages.is_output(s)])
-    for stage in sorted(chain.members, key=lambda s: s.position):
-        own = {mine: name for name in shared if (mine := chain.counterpart(stage, name)) is not None}
-        inside = _inside(stage, {mine: sizes[theirs] for mine, theirs in own.items()}, loops)
-        of_steps = sketch.enter_outer(stage, chain.stages)[1]
-        draw_nest(draft, sketch, places, inside, of_steps | {mine: forms[theirs] for mine, theirs in own.items()})
+    members = sorted(chain.members, key=lambda s: s.position)
+    along = {s.name: {own: name for name in shared if (own := chain.counterpart(s, name)) is not None} for s in members}
+    inside = [_inside(s, {own: sizes[name] for own, name in along[s.name].items()}, loops) for s in members]
+    joined = _find_joined(draft, inside)
+    for stage in (s for s in inside if s not in joined.values()):
+        bound = sketch.enter_outer(chain.stages[stage.name], chain.stages)[1]
+        bound |= {mine: forms[theirs] for mine, theirs in along[stage.name].items()}
+        plan = usual_plan(draft, stage)
+        draw_nest(draft, sketch, places, _writing(stage, joined.get(stage.name)), plan, bound)
         if tests and tile is not None:
             _test_lanes(places[-1], chain.counterpart(stage, tile.name) or "")
     return sketch
@@ -140,9 +170,13 @@ def _inside(stage: Stage, sizes: dict[str, int], loops: list[Loop]) -> Stage:
     )
 
 
-def draw_nest(draft: Draft, sketch: Sketch, places: Sequence[Place], stage: Stage, forms: Forms | None = None) -> None:
-    """The nest of ``stage`` as the strategies for it would make it, about, inside the last of ``places``."""
-    plan = usual_plan(draft, stage)
+def draw_nest(
+    draft: Draft, sketch: Sketch, places: Sequence[Place], stage: Stage, plan: ContractionPlan | None, forms: Forms
+) -> None:
+    """The nest of ``stage`` as the strategies for it would make it, about, inside the last of ``places``.
+
+    Where it is a contraction, it follows ``plan``.
+    """
     if plan is not None:
         draw_contraction(draft, sketch, places, Contraction(stage, plan, draft.lanes(stage), draft.enough_sums), forms)
         return

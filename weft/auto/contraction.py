@@ -18,9 +18,21 @@ into another order first, `contraction_pack`'s.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from weft.auto.align import counterparts
 from weft.auto.contraction_dots import finish_dots
-from weft.auto.contraction_epilogue import find_epilogue, join_panels, join_registers, lanes_last, may_join
-from weft.auto.contraction_nest import Nest, part_loops, split_loops
+from weft.auto.contraction_epilogue import (
+    find_epilogue,
+    join_inside,
+    join_panels,
+    join_registers,
+    keep_for_reader,
+    lanes_last,
+    may_join,
+    move_to_reader,
+)
+from weft.auto.contraction_nest import INNER, Nest, part_loops, split_loops
 from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, place_copies, surround_operands
 from weft.auto.contraction_plan import Contraction, ContractionPlan
 from weft.auto.contraction_time import threaded_loops
@@ -34,11 +46,13 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     copies = surround_operands(draft, name)
     stage = draft.stage(name)
     c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
-    nest = split_loops(draft, c)
+    joined = _join_reader(draft, c)
+    c = c if joined is not None else _follow_reader(draft, c)
+    nest = split_loops(draft, c) if joined is None else joined
     loops = part_loops(c)
     together = threaded_loops(draft, c, loops)
     nest.together = [loop for loop, part in zip(nest.order, loops) if part in together]
-    draft.s.reorder(*nest.order)
+    draft.s.reorder(*(nest.order if joined is None else nest.of(*INNER)))
     place_copies(draft, c, nest, copies)
     fill_up_rows(draft, c, copies)
     if plan.dot is None:
@@ -47,7 +61,10 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     for loop in (*written_out, *nest.of("unrolled", "vectors")):
         draft.s.unroll(loop)
     _tell_tile(draft, c)
-    _finish_tiles(draft, c, nest)
+    if joined is None:
+        _finish_tiles(draft, c, nest)
+    else:
+        keep_for_reader(draft, c, nest)
     packed = pack_operands(draft, c, nest)
     pack_rows(draft, c)
     for buffer in packed:
@@ -56,6 +73,30 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
         finish_dots(draft, c, nest)
     if nest.together:
         _run_parallel(draft, name, nest.together)
+
+
+def _join_reader(draft: Draft, c: Contraction) -> Nest | None:
+    """The nest in the loops of what is done with each sum, where both share loops with others and that can be."""
+    reader = find_epilogue(draft, c.stage) if c.stage.is_inside and c.plan.dot is None else None
+    if reader is None or not may_join(c, reader):
+        return None
+    made: list[Nest] = []
+    draft.attempt(lambda: made.append(join_inside(draft, c, reader)))
+    return made[0] if made else None
+
+
+def _follow_reader(draft: Draft, c: Contraction) -> Contraction:
+    """``c`` in the outermost loop of what is done with each sum, where that cannot join its tiles and both share loops
+    with others: what is in between stays in the first cache."""
+    reader = find_epilogue(draft, c.stage) if c.stage.is_inside and c.plan.dot is None else None
+    rows = [i for i in c.stage.spatial if i.loop is not None and i.count > 1 and i.name not in c.tile]
+    if reader is None or not rows:
+        return c
+    loop = reader.loop_of(counterparts(c.stage, reader)[rows[0].name])
+    if draft.attempt(move_to_reader, draft, c.stage.name, reader, loop) is not None:
+        return c
+    draft.decide("fusion", c.stage.name, f"computed in `{loop}` of `{reader.name}`", "it is read while it is near")
+    return replace(c, stage=draft.stage(c.stage.name))
 
 
 def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None:
@@ -73,7 +114,7 @@ def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None
 
 def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:
     """The sums of a tile kept in registers; what is done with each of them joins in, if that can be."""
-    reader = find_epilogue(draft, c.stage)
+    reader = None if c.stage.is_inside else find_epilogue(draft, c.stage)
     if reader is not None and c.plan.dot is None and may_join(c, reader):
         refusal = draft.attempt(join_registers, draft, c, nest, reader)
         if refusal is None:

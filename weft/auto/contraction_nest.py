@@ -126,6 +126,12 @@ class Nest:
     def of(self, *parts: Part) -> list[str]:
         return [loop for stmt in parts for loop in self.parts.get(stmt, ())]
 
+    def add(self, loop: PartLoop, name: str) -> None:
+        """``loop``, by the name that it has in the program, inside those before."""
+        self.parts.setdefault(loop.part, []).append(name)
+        self.order.append(name)
+        self.counts[name], self.full[name] = loop.trips, loop.full
+
     def takes(self, loop: str) -> bool:
         """Whether statements may be put into the body of ``loop``: not where it is to become one with the next."""
         return loop not in self.together[:-1]
@@ -140,16 +146,13 @@ class Nest:
 def split_loops(draft: Draft, c: Contraction) -> Nest:
     """Cuts the loops of the stage as the plan says, each in whatever place it is."""
     nest, loops = Nest(), part_loops(c)
-    names = {i.name: _split(draft, i, [x.step for x in loops if x.of == i.name]) for i in c.stage.iters if i.loop}
+    names = {i.name: split_loop(draft, i, [x.step for x in loops if x.of == i.name]) for i in c.stage.iters if i.loop}
     for loop in loops:
-        name = names[loop.of].pop(0)
-        nest.parts.setdefault(loop.part, []).append(name)
-        nest.order.append(name)
-        nest.counts[name], nest.full[name] = loop.trips, loop.full
+        nest.add(loop, names[loop.of].pop(0))
     return nest
 
 
-def _split(draft: Draft, i: StageIter, steps: list[int]) -> list[str]:
+def split_loop(draft: Draft, i: StageIter, steps: list[int]) -> list[str]:
     """The loops over ``i`` with these steps, the outermost first: tiles are cut, then blocks of tiles."""
     names: list[str] = []
     loop, within = i.loop or "", 1

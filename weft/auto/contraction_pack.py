@@ -19,6 +19,7 @@ from weft.auto.contraction_plan import Contraction, footprint, packed_layout
 from weft.auto.contraction_time import copy_depth
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_outermost
+from weft.auto.pointwise import schedule_pointwise
 from weft.auto.stages import Stage, StageAccess
 from weft.ir.affine import affine_form
 from weft.ir.expr import Select
@@ -38,9 +39,20 @@ def surround_operands(draft: Draft, name: str) -> dict[str, str]:
     copies: dict[str, str] = {}
     for access in {a.buffer.name: a for a in stage.reads if a.guarded}.values():
         reads = stage.points // max(1, footprint(stage, access))
+        is_made_here = access.buffer.name not in {b.name for b in draft.s.kernel.buffers}
+        if is_made_here and draft.attempt(_surround_storage, draft, stage, access) is None:
+            continue
         if reads >= MANY_TESTS:
             draft.attempt(_surround, draft, stage, access, copies)
     return copies
+
+
+def _surround_storage(draft: Draft, stage: Stage, access: StageAccess) -> None:
+    buffer = access.buffer.name
+    for block in draft.s.surround_storage(buffer):
+        schedule_pointwise(draft, block.name)
+        draft.scheduled.add(block.name)
+    draft.decide("packing", stage.name, f"`{buffer}` is kept with zeros around it", "no read has to be tested then")
 
 
 def _surround(draft: Draft, stage: Stage, access: StageAccess, copies: dict[str, str]) -> None:

@@ -21,20 +21,18 @@ from weft.auto.contraction_plan import (
     ContractionPlan,
     Steps,
     footprint,
-    instructions,
     is_apart,
     is_contraction,
     is_window,
     lane_iterators,
     row_of,
 )
+from weft.auto.contraction_registers import Rows, Tile, TileRegisters
 from weft.auto.contraction_strips import find_strips
 from weft.auto.draft import Draft
-from weft.auto.estimate_regions import MAX_COPIES
 from weft.auto.stages import NEAR_STEPS, Stage, StageAccess, StageIter
 from weft.schedules.footprint import MOST_ROWS
 
-Rows = tuple[tuple[str, int], ...]
 #: Times of the busiest unit that differ by less, in updates, are taken for the same.
 SAME_BOUND = 0.05
 #: What tests in tests cost at most, in times: tiles that leave something over are listed where even ones cost more.
@@ -43,8 +41,6 @@ TESTED = 1.25
 NEAR_BYTES = 256
 #: Bytes beyond which nothing is foreseen.
 PAGE = 4096
-#: Loads and updates for each update that is needed, how often operands are read, width, rows.
-_Tile = tuple[float, float, int, int, Rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +112,10 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
 
     With each, the time of the busiest unit, in updates for each one that is needed.
     """
-    room = _Registers(draft, stage, lane)
+    room = TileRegisters(draft, stage, lane)
     useful = [i for i in stage.spatial if i is not lane and i.count > 1 and not room.is_used_by_all(i.name)]
     useful.sort(key=lambda i: _reach(stage, i))  # of tiles equal in all that counts here, those nearer in memory stay
-    found: list[_Tile] = []
+    found: list[Tile] = []
     for width in room.widths():
         vectors = room.vectors(width)
         for rows in _row_shapes(useful, room.count // vectors, room.enough / vectors):
@@ -129,15 +125,18 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
     if not all(i.exact for i in stage.iters):  # there are tests already, and more where two of them meet
         even = [tile for tile in found if room.is_even(tile[4], tile[3])]
         found = even if even and room.least_time(even) <= TESTED * room.least_time(found) else found
-    found.sort(key=lambda tile: (*tile[:3], -tile[3]))
-    best: list[_Tile] = []
+    found.sort(key=lambda tile: (*tile[:3], *room.order_windows(tile[4], tile[3]), -tile[3]))
+    best: list[Tile] = []
     for tile in found:
-        if not any(other[1] <= tile[1] and other[2] <= tile[2] for other in best):
+        if not any(other[1] <= tile[1] and other[2] <= tile[2] and room.joins_as(other, tile) for other in best):
             best.append(tile)
     stores = (1 if stage.write.stride(lane.name) == 1 else room.vector) / room.steps
     steps = _steps(draft, stage, lane)
     return [
-        (room.time(loads, waste) + stores, ContractionPlan(lane.name, width, rows, steps=steps))
+        (
+            room.time(loads, waste) + stores + room.pass_time(rows, width),
+            ContractionPlan(lane.name, width, rows, steps=steps),
+        )
         for loads, waste, _, width, rows in best
     ]
 
@@ -175,104 +174,6 @@ def _is_cold(draft: Draft, stage: Stage, lane: StageIter) -> bool:
 def _reach(stage: Stage, i: StageIter) -> int:
     """How far apart neighbours along ``i`` lie in memory, at most."""
     return max(abs(a.stride(i.name) or 0) for a in stage.accesses)
-
-
-class _Registers:
-    """What a tile with lanes along an iterator takes of the registers, and what it makes of them."""
-
-    def __init__(self, draft: Draft, stage: Stage, lane: StageIter) -> None:
-        self.stage, self.lane, self.vector = stage, lane, draft.lanes(stage)
-        self.operands = [(a.uses(lane.name), {i.name for i in stage.spatial if a.uses(i.name)}) for a in
-                         stage.distinct_reads]  # fmt: skip
-        used = set().union(*(uses for along, uses in self.operands if along))
-        #: Iterators for each value of which all that is loaded as vectors is read again.
-        self.unused = [i for i in stage.spatial if i.name not in used]
-        self.count = draft.registers
-        self.is_window, self.steps = is_window(stage, lane.name), prod(i.count for i in stage.reductions)
-        vectors = (a for a in stage.distinct_reads if a.uses(lane.name))
-        #: Whether what is loaded as vectors stays in the first cache, however often it is read.
-        self.is_near = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in vectors) <= draft.cache("L1") // 2
-        self.has_masks = draft.model.has_masks
-        self.between = instructions(stage)
-        #: Updates that a load takes the time of.
-        self.loads_worth = draft.model.fma_units / draft.model.load_units
-        #: Sums that keep the units busy while each waits for the one before.
-        self.enough = draft.enough_sums
-
-    def time(self, loads: float, waste: float) -> float:
-        """Of the busiest unit, in updates for each one that is needed."""
-        return waste * max(1.0, loads * self.loads_worth)
-
-    def least_time(self, tiles: Sequence[_Tile]) -> float:
-        return min(self.time(loads, waste) for loads, waste, *_ in tiles)
-
-    def is_used_by_all(self, name: str) -> bool:
-        return all(name in uses for _, uses in self.operands)
-
-    def loads_if_fitting(self, rows: Rows, vectors: int) -> float | None:
-        """Loads for each update; None where sums, vectors that are used again and what is in between have no room."""
-        sums = vectors
-        for _, size in rows:
-            sums *= size
-        loaded, kept = 0, []
-        for along, uses in self.operands:
-            count = vectors if along else 1
-            for name, size in rows:
-                if name in uses:
-                    count *= size
-            loaded += count
-            if along:
-                kept.append(count)
-        kept.sort()  # vectors of one operand need not wait for one another
-        held = sum(kept[:-1]) if len(kept) > 1 else sum(kept)
-        # Where all steps are written out rows share what they load, and that stays in registers too.
-        room = self.count // 2 if self.is_window and sums * self.steps <= MAX_COPIES else self.count
-        return loaded / sums if sums == 1 or sums + held + self.between <= room else None
-
-    def is_even(self, rows: Rows, width: int) -> bool:
-        """Whether no part of a tile is left over along any iterator, as far as that is known."""
-        iters = ((self.stage.by_name[name], size) for name, size in (*rows, (self.lane.name, width)))
-        return all(i.extent is None or i.count % size == 0 for i, size in iters)
-
-    def passes(self, rows: Rows) -> int:
-        """How often what is loaded as vectors is read, where it matters."""
-        if self.is_near:
-            return 1
-        sizes, count = dict(rows), 1
-        for i in self.unused:
-            count *= -(-i.count // sizes.get(i.name, 1))
-        return count
-
-    def waste(self, rows: Rows, width: int) -> float:
-        """Updates that are paid for each that is needed: of tiles on an edge, and of those with too few sums."""
-        vectors = self.vectors(width)
-        sums = vectors
-        for _, size in rows:
-            sums *= size
-        full, rest = divmod(self.lane.count, width)
-        left = -(-rest // self.vector)  # of what fills no vector the loads are masked
-        found = self._paid(full, left / vectors, sums) * vectors * self.vector / self.lane.count
-        for name, size in rows:
-            full, rest = divmod(self.stage.by_name[name].count, size)
-            found *= self._paid(full, rest / size, sums) * size / self.stage.by_name[name].count
-        return found * max(1.0, self.enough / sums)
-
-    def _paid(self, full: int, part: float, sums: int) -> float:
-        """Tiles that ``full`` ones and a part of one count for: that takes as long as sums wait for one another."""
-        return full + (max(part, min(1.0, self.enough / sums)) if part else 0.0)
-
-    def widths(self) -> list[int]:
-        """Whole vectors, all that there is, or parts that come out even and take no more vectors than that."""
-        count, vector, most = self.lane.count, self.vector, self.count * self.vector
-        whole = range(vector, min(most, count) + 1, vector)
-        even = (n for n in range(vector // 2 + 1, min(most, count) + 1) if count % n == 0)
-        tight = (n for n in even if count // n * -(-n // vector) <= -(-count // vector))
-        return sorted({*whole, *tight, *([count] if count <= most else [])})
-
-    def vectors(self, width: int) -> int:
-        """Instructions for a tile of ``width`` elements: what fills no vector is masked, or done in smaller ones."""
-        whole, rest = divmod(width, self.vector)
-        return whole + ((rest > 0) if self.has_masks else rest.bit_count())
 
 
 def _row_shapes(iters: Sequence[StageIter], most: int, enough: float) -> Iterator[Rows]:

@@ -35,7 +35,9 @@ def contraction_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> fl
     draw_contraction(draft, sketch, places, c, forms)
     reader = find_epilogue(draft, stage)
     if reader is not None and not may_join(c, reader):
-        sketch.draw_stage(sketch.top, reader, [Loop(i.name, 1, i.count) for i in reader.spatial if i.count > 1])
+        around, theirs = sketch.enter_outer(reader, draft.stages)
+        loops = [Loop(i.name, 1, i.count) for i in reader.spatial if i.count > 1]
+        sketch.draw_stage(around[-1], reader, loops, theirs)
     return sketch.seconds(draft) * (1 + EDGE * c.edges)
 
 

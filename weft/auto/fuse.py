@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from weft.auto.chain_plan import CPU_RULES
 from weft.auto.chain_time import apart_seconds
+from weft.auto.contraction_epilogue import find_epilogue
+from weft.auto.contraction_plan import is_contraction
 from weft.auto.contraction_signs import compensate_signs
 from weft.auto.distribute import distribute_steps
 from weft.auto.draft import Draft
@@ -57,6 +59,9 @@ def _pays_inline(draft: Draft, stage: Stage) -> bool:
         return False  # between two reductions it is the end of one chain; inlined, it would be part of none
     reads = sum(1 for r in readers for a in r.reads if a.buffer.name == stage.write.buffer.name)
     repeats = max((_repeats(r, stage) for r in readers), default=1)
+    sums = [p for p in draft.stages.producers(stage) if is_contraction(p)]
+    if repeats > 1 and any(find_epilogue(draft, p) is stage for p in sums):
+        return False  # done with each sum while that is in a register, it is done once
     return (reads == 1 and repeats == 1) or (stage.operations * reads * repeats <= CHEAP and repeats <= 2)
 
 

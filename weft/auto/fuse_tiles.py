@@ -7,6 +7,7 @@ is kept in between for so many at a time must fit a cache.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from weft.auto.align import Chain, ChainTile
@@ -65,6 +66,15 @@ def _tile_of_lanes(draft: Draft, chain: Chain, name: str) -> ChainTile | None:
     # Tiles that come out even need no tests at their edges.
     vectors = next((n for n in range(vectors, vectors // 2, -1) if extent % (n * lanes) == 0), vectors)
     return ChainTile(name, vectors * lanes, f"they lie side by side in memory: {vectors} vectors of {lanes}")
+
+
+def even_tile(draft: Draft, chain: Chain) -> ChainTile | None:
+    """The tile of ``chain`` with fewer lanes, as many as come out even; None where it does so already, or cannot."""
+    tile, lanes = chain.tile, draft.lanes(chain.anchor)
+    if tile is None or chain.extent(tile.name) % tile.size == 0 or not is_along_memory(chain, tile.name):
+        return None
+    even = (n for n in range(tile.size - lanes, 0, -lanes) if chain.extent(tile.name) % n == 0)
+    return next((replace(tile, size=n, why="they lie side by side in memory, and come out even") for n in even), None)
 
 
 def _share_of_a_thread(draft: Draft, chain: Chain, name: str) -> int:

@@ -17,14 +17,16 @@ from typing import Any
 from weft.graph.faults import collecting, refused
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.choose import Choice
+from weft.graph.groups.choose_windows import WindowChooser
 from weft.graph.groups.compile_group import Kernel, Prepared, is_streamed, prepare_group
 from weft.graph.groups.group_code import GroupCode
 from weft.graph.groups.group_program import group_program
 from weft.graph.groups.layout import constant_of
 from weft.graph.groups.mapping import kind_of
 from weft.graph.groups.open_sizes import OpenSizes
-from weft.graph.groups.partition import Group
+from weft.graph.groups.partition import Group, WindowEdge
 from weft.graph.groups.price_program import REMEMBER, RUN_ALL
+from weft.graph.groups.split_axes import split_axes
 from weft.graph.groups.storage import Storage
 from weft.graph.groups.take_turns import Sampler, take_turns
 from weft.graph.report import Report
@@ -93,6 +95,8 @@ class _Compilation:
             raise
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()
+        #: windows that are read in the kernel that makes what they are of
+        self.windows: frozenset[WindowEdge] = frozenset()
         self._decided: tuple[Graph, frozenset[str], Storage] | None = None
         #: other plans than the time model's first choice that a measurement found better, by the keys of groups
         self.plans: dict[tuple[str, str], str] = {}
@@ -105,6 +109,8 @@ class _Compilation:
 
     def compile(self) -> Compiled:
         try:
+            if self.processor.joins_windows:
+                self._join_windows()
             self._choose_libraries()
             while True:
                 try:
@@ -117,8 +123,22 @@ class _Compilation:
     def _storage(self) -> Storage:
         """Of the graph as it is now; decided again only where something changed."""
         if self._decided is None or self._decided[0] is not self.graph or self._decided[1] != self.alone:
-            self._decided = self.graph, self.alone, Storage(self.graph, self.alone, self.processor.takes_pieces)
+            self._decided = self.graph, self.alone, self._decide_storage(self.windows)
         return self._decided[2]
+
+    def _decide_storage(self, windows: frozenset[WindowEdge]) -> Storage:
+        return Storage(self.graph, self.alone, self.processor.takes_pieces, windows)
+
+    def _join_windows(self) -> None:
+        """Products and the windows that are read of their results become one kernel where that is faster."""
+
+        def prepare(storage: Storage, group: Group) -> Prepared:
+            return self._prepare(storage, group, storage.outputs(group))
+
+        with self.report.spending("measuring"):
+            chooser = WindowChooser(self._storage(), self._decide_storage, prepare, self.code)
+            self.windows = chooser.choose()
+        self._decided = None
 
     def _compile_all(self) -> Compiled:
         storage = self._storage()
@@ -166,6 +186,8 @@ class _Compilation:
 
     def _prepare(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
         program = group_program(self.graph, group.members, outputs, storage.root, group.name)
+        if group.has_windows:
+            program = replace(program, program=split_axes(program.program))
         prepared = self.sizes.opened(group, prepare_group(self.graph, storage, program, self.arrays))
         plan = self.plans.get(prepared.key)
         return prepared if plan is None else prepared.by_plan(plan)

@@ -44,6 +44,7 @@ from weft.schedules.state import ScheduleState, located
 from weft.schedules.store_at import store_at
 from weft.schedules.stream import stream
 from weft.schedules.surround import surround
+from weft.schedules.surround_storage import surround_storage
 from weft.schedules.tensorize import tensorize
 from weft.schedules.trace import Numerics, Step
 from weft.schedules.unscale import unscale
@@ -83,6 +84,13 @@ class DataMethods(ScheduleState):
         options = self._options(at=at, readers=readers) | ({} if layout is None else {"layout": layout})
         made = self.run(surround, self.name(buffer), **options)
         return self._block_and_buffer(made)
+
+    def surround_storage(self, buffer: AnyBuffer) -> list[BlockRef]:
+        """Keeps a temporary with zeros around it, so that reads which give zero outside of it need no test any more.
+
+        As `surround`, without a copy. Returns the blocks that set what is around.
+        """
+        return [BlockRef(name) for name in self.run(surround_storage, self.name(buffer))]
 
     def cache_write(
         self, buffer: AnyBuffer | AnyBlock, scope: Scope = "register", at: AnyLoop | None = None

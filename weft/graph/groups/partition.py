@@ -27,11 +27,15 @@ _RANK: dict[Kind, int] = {"view": 0, "pointwise": 1, "reduction": 2, "contractio
 
 @dataclass(eq=False)
 class Group:
-    """Fragments that become one kernel, in the order of the graph; ``elements`` is how many its largest part has."""
+    """Fragments that become one kernel, in the order of the graph; ``elements`` is how many its largest part has.
+
+    ``has_windows``: windows are read of what it makes itself.
+    """
 
     members: list[Fragment] = field(default_factory=list)
     kind: Kind = "pointwise"
     elements: int = 0
+    has_windows: bool = False
 
     @property
     def name(self) -> str:
@@ -43,6 +47,8 @@ class Group:
 
 
 Item = Group | Opaque
+#: A tensor, and the fragment that reads windows of it.
+WindowEdge = tuple[str, str]
 
 
 def is_free(node: Node) -> bool:
@@ -63,10 +69,12 @@ class Partition:
         stored: frozenset[str] = frozenset(),
         alone: frozenset[str] = frozenset(),
         takes_pieces: bool = False,
+        windows: frozenset[WindowEdge] = frozenset(),
     ) -> None:
         """``stored`` names free fragments that get a kernel all the same, ``alone`` those that join no other;
-        ``takes_pieces``: formulas for pieces of a tensor go with what puts it together."""
-        self.graph, self._alone, self._takes_pieces = graph, alone, takes_pieces
+        ``takes_pieces``: formulas for pieces of a tensor go with what puts it together; ``windows``: these fragments
+        go with what makes the tensor of which they read windows."""
+        self.graph, self._alone, self._takes_pieces, self._windows = graph, alone, takes_pieces, windows
         calls = [n for n in graph.nodes if isinstance(n, Opaque)]
         self._before = {call.name: before for before, call in pairwise(calls)}
         self._position = {node.name: n for n, node in enumerate(graph.nodes)}
@@ -117,8 +125,29 @@ class Partition:
             assert isinstance(current, Group)
             if not isinstance(item, Group) or item is current or item.members[0].name in self._alone:
                 continue
-            if self._should_join(item, name, current, node):
+            if (name, node.name) in self._windows and self._is_acyclic(item, current):
+                self._join_windows(item, current, node, name)
+            elif self._should_join(item, name, current, node):
                 self._join(item, current)
+
+    def _join_windows(self, first: Group, second: Group, node: Fragment, name: str) -> None:
+        """``node`` with the group that makes ``name``, and views in between: as statements, whose subscripts are plain.
+
+        What follows is as large as what ``node`` makes.
+        """
+        elements, views = second.elements, self._views_between(node, name)
+        self._join(first, second)
+        self._join(Group(views), second)
+        second.elements, second.has_windows = elements, True
+
+    def _views_between(self, node: Node, name: str) -> list[Fragment]:
+        """The free fragments through which ``node`` reads ``name``."""
+        makers = [p for given in node.inputs if (p := self.graph.producers.get(given)) and given != name]
+        found = [p for p in makers if isinstance(p, Fragment) and self.item_of(p) is None and self._reads(p, name)]
+        return [*(v for p in found for v in self._views_between(p, name)), *found]
+
+    def _reads(self, node: Node, name: str) -> bool:
+        return any(source == name for source, _ in self.sources(node))
 
     def _take_back(self, node: Fragment, group: Group) -> None:
         """Formulas that only a reduction reads go with it, where they had gone with the product before them."""
@@ -128,19 +157,19 @@ class Partition:
                 maker = self.graph.producers[name]
                 if not isinstance(item, Group) or item.kind != "contraction" or not isinstance(maker, Fragment):
                     continue
-                is_last = kind_of(maker.program) == "pointwise" and self._is_read_by(maker, group)
+                is_last = kind_of(maker.program) == "pointwise" and self.is_read_by(maker, group)
                 if is_last and self._elements(maker) == group.elements:
                     item.members.remove(maker)
                     group.members.insert(0, maker)
                     self._item[maker.name] = group
                     pending.append(maker)
 
-    def _is_read_by(self, maker: Fragment, group: Group) -> bool:
+    def is_read_by(self, maker: Fragment, group: Group) -> bool:
         """Whether ``group`` alone reads what ``maker`` makes, directly or through views."""
         read = [r for name in maker.outputs for r in self.graph.readers.get(name, [])]
         shown = any(name in self.graph.results for name in maker.outputs)
         return not shown and all(
-            self._is_read_by(r, group)
+            self.is_read_by(r, group)
             if isinstance(r, Fragment) and is_free(r) and r.name not in self._item
             else self._item.get(r.name) is group
             for r in read
@@ -168,13 +197,13 @@ class Partition:
             return made == first.elements or first.kind != "pointwise"
         if first.kind == "reduction":  # a formula of each row's result, on its way back into the row
             return made == second.elements and second.kind == "pointwise"
-        is_private = first.kind == "pointwise" and all(self._is_read_by(m, second) for m in first.members[-1:])
+        is_private = first.kind == "pointwise" and all(self.is_read_by(m, second) for m in first.members[-1:])
         return is_private and len(first.members) == 1 and made <= second.elements <= REPEATED * made
 
     def _is_piece(self, first: Group, name: str, second: Group, node: Fragment) -> bool:
         """Whether ``node`` asks for each element of ``name`` once and nobody else for any: none is computed twice."""
         *inner, last = first.members
-        is_private = all(self._is_read_by(m, first) for m in inner) and self._is_read_by(last, second)
+        is_private = all(self.is_read_by(m, first) for m in inner) and self.is_read_by(last, second)
         places = [n for n, given in enumerate(node.inputs) if given == name]
         if first.kind != "pointwise" or not is_private or last.outputs != (name,) or len(places) != 1:
             return False
@@ -203,6 +232,7 @@ class Partition:
         second.members = together
         second.kind = max(first.kind, second.kind, key=lambda k: _RANK[k])
         second.elements = max(first.elements, second.elements)
+        second.has_windows |= first.has_windows
         for member in together:
             self._item[member.name] = second
 

@@ -45,22 +45,30 @@ def _find(program: TensorProgram, refused: set[_Place]) -> tuple[_Place, int] | 
         for buffer, indices in accesses(s):
             for d, i in enumerate(indices):
                 pair = _digits(i, s)
-                whole = pair is not None and _count(s, pair[0]) * pair[2] == shape_of(buffer.shape)[d]
+                whole = pair is not None and _values(pair[0], s) * pair[2] == shape_of(buffer.shape)[d]
                 if pair is not None and whole and (buffer.name, d) not in refused:
                     return (buffer.name, d), pair[2]
     return None
 
 
-def _digits(e: Expr, s: Statement) -> tuple[str, str, int] | None:
-    """The axes of ``n * outer + inner``, and ``n``, which inner does not reach."""
+def _digits(e: Expr, s: Statement) -> tuple[Expr, Var, int] | None:
+    """``outer`` and ``inner`` of ``n * outer + inner``, and ``n``, which inner does not reach."""
     match e:
         case (
-            Binary(op="+", left=Binary(op="*", left=Var() as outer, right=Const(value=n)), right=Var() as inner)
-            | Binary(op="+", left=Binary(op="*", left=Const(value=n), right=Var() as outer), right=Var() as inner)
+            Binary(op="+", left=Binary(op="*", left=outer, right=Const(value=n)), right=Var() as inner)
+            | Binary(op="+", left=Binary(op="*", left=Const(value=n), right=outer), right=Var() as inner)
         ):
-            sizes = _count(s, outer.name), _count(s, inner.name)
-            return (outer.name, inner.name, int(n)) if min(sizes) > 0 and sizes[1] <= int(n) else None
+            sizes = _values(outer, s), _count(s, inner.name)
+            return (outer, inner, int(n)) if min(sizes) > 0 and sizes[1] <= int(n) else None
     return None
+
+
+def _values(e: Expr, s: Statement) -> int:
+    """How many values an axis has, or digits of several, from zero on; zero where that is not known."""
+    if isinstance(e, Var):
+        return _count(s, e.name)
+    pair = _digits(e, s)
+    return 0 if pair is None else _values(pair[0], s) * pair[2]
 
 
 def _count(s: Statement, name: str) -> int:
@@ -168,7 +176,7 @@ def _parts(i: Expr, s: Statement) -> list[Expr]:
         return list(_halves(i.name))
     pair = _digits(i, s)
     assert pair is not None
-    return [Var(pair[0]), Var(pair[1])]
+    return [pair[0], pair[1]]
 
 
 def _split_axis(axis: Axis, size: int) -> list[Axis]:

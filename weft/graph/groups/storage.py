@@ -10,7 +10,7 @@ from typing import NamedTuple
 from weft.graph.graph import Fragment, Graph, Opaque, dense_strides
 from weft.graph.groups.layout import Layout, canonical, is_dense, overlaps_itself, view_layout
 from weft.graph.groups.mapping import View, kind_of, view_of
-from weft.graph.groups.partition import Group, Partition, is_free
+from weft.graph.groups.partition import Group, Partition, WindowEdge, is_free
 from weft.ir.expr import Axis, idx
 from weft.ir.interval import Interval
 from weft.ir.visit import substitute
@@ -28,13 +28,19 @@ class Stored(NamedTuple):
 class Storage:
     """Layouts of all tensors that are in some memory."""
 
-    def __init__(self, graph: Graph, alone: frozenset[str] = frozenset(), takes_pieces: bool = False) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        alone: frozenset[str] = frozenset(),
+        takes_pieces: bool = False,
+        windows: frozenset[WindowEdge] = frozenset(),
+    ) -> None:
         self.graph = graph
         self._found: dict[str, Stored | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._kept = frozenset(self._stored_views())
         self._found.clear()
-        self.partition = Partition(graph, self._kept, alone, takes_pieces)
+        self.partition = Partition(graph, self._kept, alone, takes_pieces, windows)
 
     def find(self, name: str) -> Stored | None:
         """Where a tensor is; None where only its readers make it, and for objects of the framework."""

@@ -71,6 +71,14 @@ class Processor(Protocol):
         """Whether axes of a sum that are walked together become one."""
 
     @property
+    def joins_windows(self) -> bool:
+        """Whether a product and the windows that are read of its result may be one kernel."""
+
+    @property
+    def near_bytes(self) -> float:
+        """Of tensors that a core still has near when its next kernel reads them."""
+
+    @property
     def bytes_per_second(self) -> float:
         """Read from memory, or written."""
 
@@ -123,7 +131,7 @@ class Cpu:
     measures_most = True
     turns = 8
     merges_axes = takes_pieces = wants_whole_attention = False
-    has_winograd = True
+    has_winograd = joins_windows = True
     tasks_for_workers = 8
 
     @property
@@ -139,6 +147,11 @@ class Cpu:
         from weft.runtime.machine_model import local_machine
 
         return local_machine().model.memory.read_all
+
+    @property
+    def near_bytes(self) -> float:
+        caches = HOST.machine("cpu").caches
+        return caches.get("L2") or max(caches.values(), default=0)
 
     @property
     def cached_bytes(self) -> float:
