@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
-from weft.auto.gpu.box_sizes import with_box
+from weft.auto.gpu.box_sizes import deep_sizes, parts_of, with_box, with_deep_box
 from weft.auto.gpu.contraction_product import Product, Side
 from weft.auto.gpu.draft import WIDEST
 from weft.target.cuda.launch_bounds import choose_roles
@@ -96,21 +97,26 @@ class Tiles:
 class ContractionPlan:
     """Tiles, and into how many parts the depth is cut that are added up afterwards; ``moved``: from copies of operands
     that the copy engine can fetch; ``boxed``: tiles are boxes along several iterators of an operand; ``turned``: from
-    copies in which the depth lies along memory."""
+    copies in which the depth lies along memory; ``deep``: pieces of the depth are boxes of so much along each iterator
+    that is summed over."""
 
     tiles: Tiles
     parts: int = 1
     moved: bool = False
     boxed: bool = False
     turned: bool = False
+    deep: tuple[int, ...] = ()
 
     @property
     def way(self) -> str:
         how = ", of copies" if self.moved or self.turned else ", together" if self.tiles.twins > 1 else ""
-        return f"by {self.tiles.kind}{how}{', of boxes' if self.boxed else ''}{', in parts' if self.parts > 1 else ''}"
+        boxes = ", of boxes" if self.boxed or self.deep else ""
+        return f"by {self.tiles.kind}{how}{boxes}{', in parts' if self.parts > 1 else ''}"
 
     def of(self, product: Product) -> Product:
         """``product`` as it is tiled."""
+        if self.deep:
+            return with_deep_box(product, self.deep)
         return (with_box(product, self.tiles.rows, self.tiles.columns) or product) if self.boxed else product
 
 
@@ -251,6 +257,21 @@ def possible_plans(
         found += [replace(plan, parts=n) for n in parts]
     if product.moved_apart(machine):
         found += [replace(p, moved=True) for p in found if p.tiles.grouped]
+    return found
+
+
+def deep_plans(product: Product, machine: GpuMachine) -> list[ContractionPlan]:
+    """Plans whose pieces of the depth are boxes, whole and in as many parts as come out even."""
+    size = product.rows.access.buffer.dtype.itemsize
+    shares = [side.iterator.count for side in product.sides]
+    found = []
+    for box in deep_sizes(product):
+        boxed = with_deep_box(product, box)
+        for t in (replace(t, depth=prod(box)) for t in grouped_tiles(size)):
+            if t.rows > shares[0] or t.columns > shares[1] or not _has_room(machine, t, size):
+                continue
+            most = max(1, 2 * machine.sms // count_blocks(boxed, t))
+            found += [ContractionPlan(t, n, deep=box) for n in parts_of(boxed, most, SHORTEST)]
     return found
 
 
