@@ -76,6 +76,9 @@ def _apart(draft: AnyDraft, name: str) -> list[str]:
     for loop in reversed(groups):
         made = map(str, s.write_out(loop))
         every = [m for m in made if passing_steps(draft.stage(m).block)]
+    for each in every if reader is not None else ():  # storage of its own has one place for each group
+        for i in short:
+            s.fold_storage(draft.stage(each).write.buffer.name, _dimension(stage, i.name) or 0, 1)
     draft.decide(
         "tiling", name, f"{len(every)} sums of results that different steps reach", "each walks through its own"
     )

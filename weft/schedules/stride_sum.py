@@ -63,9 +63,9 @@ class _Found:
 
     @property
     def count(self) -> int:
-        """Steps that pass, where most do."""
+        """Steps that pass, where most do; one at least, to start the sum."""
         least = self.first.lo or 0
-        return max(0, -(-(_size(self.old) - least) // self.passing.every))
+        return max(1, -(-(_size(self.old) - least) // self.passing.every))
 
     @property
     def is_even(self) -> bool:
@@ -91,9 +91,9 @@ def passing_steps(block: Block) -> list[Passing]:
 
 
 def is_even(kernel: Kernel, block: str, iterator: str) -> bool:
-    """Whether `stride_sum` would leave as many steps for all results, at least one."""
+    """Whether `stride_sum` would leave as many steps for all results."""
     found = _find(kernel, block, iterator)
-    return isinstance(found, _Found) and found.is_even and found.count > 0
+    return isinstance(found, _Found) and found.is_even
 
 
 def check_stride_sum(kernel: Kernel, block: str, iterator: str, *, numerics: Numerics) -> Verdict:
@@ -101,8 +101,6 @@ def check_stride_sum(kernel: Kernel, block: str, iterator: str, *, numerics: Num
     found = _find(kernel, block, iterator)
     if isinstance(found, str):
         return refuse(found)
-    if found.count == 0:
-        return refuse(f"no step of `{iterator}` passes: there would be none to start the sum")
     if not is_fast(numerics) and not _starts_at_zero(found.block):
         return refuse(f"`{block}` does not start at zero: adding nothing is not the same as adding zeros")
     return check_valid(stride_sum(kernel, block, iterator).kernel)
