@@ -21,6 +21,9 @@ from weft.target.cuda.machine import WARP, GpuMachine
 OTHER_REGISTERS = 40
 #: Bytes of the depth that operands of warp groups are copied by.
 GROUP_BYTES = 128
+#: Columns that instructions of four warps take by, those of a block of them, and the most; and into how many tiles
+#: columns that are no whole blocks are cut.
+EIGHT, GROUP_COLUMNS, MOST_COLUMNS, MOST_SHARES = 8, 64, 256, 8
 #: Rows of a matrix instruction of one warp.
 ROWS = 16
 #: Columns from which on a product of few rows has wide tiles.
@@ -205,6 +208,24 @@ def grouped_tiles(itemsize: int) -> list[Tiles]:
     ]
 
 
+def fitting_tiles(product: Product, itemsize: int, sms: int) -> list[Tiles]:
+    """Tiles of sums by matrix instructions of four warps as wide as divides the columns into few, where no whole blocks
+    of 64 do, or tiles are few: instructions take any eight columns that lie along the depth."""
+    side = product.columns
+    few = product.results <= sms * GROUP_COLUMNS * MOST_COLUMNS
+    if itemsize != 2 or not side.along_depth or side.box or (side.iterator.count % GROUP_COLUMNS == 0 and not few):
+        return []
+    shares = (-(-side.iterator.count // (n * EIGHT)) * EIGHT for n in range(1, MOST_SHARES + 1))
+    widths = [n for n in dict.fromkeys(shares) if GROUP_COLUMNS < n <= MOST_COLUMNS and n % GROUP_COLUMNS]
+    return [
+        Tiles(rows, columns, GROUP_BYTES // itemsize, 16, columns, stages, warps=True, grouped=True)
+        for columns in widths
+        if columns <= 2 * GROUP_COLUMNS or columns % (2 * EIGHT) == 0
+        for rows in (128, 64, 192, 256)
+        for stages in (6, 4, 3)
+    ]
+
+
 #: All that are listed, by who multiplies.
 LISTED = {"groups": grouped_tiles, "warps": matrix_tiles, "threads": plain_tiles}
 
@@ -213,6 +234,7 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
     """Tiles of these kinds that no side of the product is too short for, and that fit a multiprocessor."""
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
     every = [t for kind in kinds for t in LISTED[kind](size)]
+    every += fitting_tiles(product, size, machine.sms) if "groups" in kinds else []
     if product.is_thin and "warps" in kinds:
         rows, columns = (side.iterator.count for side in product.sides)
         every += thin_tiles(rows, columns, size, machine.sms)
