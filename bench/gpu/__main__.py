@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.gpu.attention import attention
 from bench.gpu.attention_backward import attention_backward
 from bench.gpu.chains import chains
+from bench.gpu.convolution_gradients import convolution_gradients
 from bench.gpu.convolution_kinds import convolution_kinds
 from bench.gpu.convolutions import convolutions
 from bench.gpu.measure import Result, copy_bandwidth, measure
@@ -54,6 +55,7 @@ def main(arguments: list[str]) -> int:
             *chains(),
             *convolutions(),
             *convolution_kinds(),
+            *convolution_gradients(),
             *narrow(),
             *scans(),
             *attention(),

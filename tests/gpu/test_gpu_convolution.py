@@ -101,7 +101,10 @@ def finished(sums: np.ndarray, d: Drawn, bias: np.ndarray, residual: np.ndarray)
 
 def drawn_convolution(seed: int, *, small: bool = False) -> MatrixProgram:
     """Any sizes, both layouts, groups, windows, strides, spacings, zeros around, and what is done with sums; channels
-    that the copy engine can fetch and others; of every third draw few, in several groups."""
+    that the copy engine can fetch and others; of every third draw few, in several groups. Of every five draws one is a
+    gradient of weights, and one is transposed."""
+    if seed % 5 in (3, 4):
+        return (drawn_gradient if seed % 5 == 3 else drawn_transposed)(seed, small=small)
     d, rng = Drawn.draw(seed, few=seed % 3 == 2), np.random.default_rng(seed)
     if small:
         d = replace(d, images=min(d.images, 2), size=min(d.size, 9 + d.size % 5), groups=min(d.groups, 2),
@@ -118,6 +121,68 @@ def drawn_convolution(seed: int, *, small: bool = False) -> MatrixProgram:
     given += [residual.transpose(orders[0])] if "R(" in DONE[d.done] else []
     right = finished(wanted(x, v, d), d, *(a.astype(np.float64) for a in (bias, residual))).transpose(orders[0])
     return MatrixProgram(d.text, "fast", [*map(np.ascontiguousarray, given)], [right], 6e-3)
+
+
+def _arrays(rng: np.random.Generator, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    return [rng.standard_normal(s).astype(weft.numpy_dtype("bfloat16")) for s in shapes]
+
+
+def drawn_gradient(seed: int, *, small: bool = False) -> MatrixProgram:
+    """Of the weights of a convolution, channels last or first."""
+    d, rng = Drawn.draw(seed), np.random.default_rng(seed)
+    if small:
+        d = replace(d, images=min(d.images, 2), size=min(d.size, 9 + d.size % 5), channels=min(d.channels, 72),
+                    filters=min(d.filters, 72))  # fmt: skip
+    y, x = (f"{d.stride}*{o} + {d.apart}*{tap} - {d.pad}" for o, tap in (("h", "p"), ("w", "q")))
+    at = (
+        ("n,f,h,w", f"n,c,{y},{x}", "N,F,H,W", "N,C,A,B")
+        if d.first
+        else ("n,h,w,f", f"n,{y},{x},c", "N,H,W,F", "N,A,B,C")
+    )
+    outside = ", X outside zero" if d.pad else ""
+    text = f"""def grad(bfloat16({at[2]}) E, bfloat16({at[3]}) X) -> (bfloat16 O) {{
+        S(f,p,q,c) +=! E({at[0]}) * X({at[1]}) where p in 0:{d.window}, q in 0:{d.window}{outside}
+        O(f,p,q,c) = S(f,p,q,c)
+    }}"""
+    e, image = _arrays(rng, (d.images, d.result, d.result, d.filters), (d.images, d.size, d.size, d.channels))
+    wide = np.pad(image.astype(np.float64), ((0, 0), (d.pad, d.pad), (d.pad, d.pad), (0, 0)))
+    right, reach = np.zeros((d.filters, d.window, d.window, d.channels)), d.stride * (d.result - 1) + 1
+    for p in range(d.window):
+        for q in range(d.window):
+            part = wide[:, p * d.apart :, q * d.apart :][:, : reach : d.stride, : reach : d.stride]
+            right[:, p, q] = np.einsum("nhwf,nhwc->fc", e.astype(np.float64), part)
+    given = [a.transpose(0, 3, 1, 2) if d.first else a for a in (e, image)]
+    return MatrixProgram(text, "fast", [*map(np.ascontiguousarray, given)], [right], 6e-3)
+
+
+def drawn_transposed(seed: int, *, small: bool = False) -> MatrixProgram:
+    """Each result from the taps that reach it: windows, strides, what is left out around and added behind."""
+    d, rng = Drawn.draw(seed), np.random.default_rng(seed)
+    stride, window = int(rng.choice([2, 2, 3])), int(rng.integers(1, 6))
+    pad, more = int(rng.integers(0, (window + 1) // 2)), int(rng.integers(0, stride))
+    size, channels, filters = d.size, d.channels, d.filters
+    if small:
+        size, channels, filters = min(size, 5 + size % 4), min(channels, 72), min(filters, 72)
+    result = (size - 1) * stride + window - 2 * pad + more
+    y, x = (f"{o} + {pad} - {tap}" for o, tap in (("y", "p"), ("x", "q")))
+    bias, done = (", bfloat16(F) B", "max(S(n,y,x,f) + B(f), 0)") if seed % 2 else ("", "S(n,y,x,f)")
+    text = f"""def up(bfloat16(N,H,W,C) X, bfloat16(C,P,Q,F) V{bias}) -> (bfloat16(N,{result},{result},F) O) {{
+        S(n,y,x,f) +=! (({y}) % {stride} == 0 && ({x}) % {stride} == 0) ?
+            X(n,({y})/{stride},({x})/{stride},c) * V(c,p,q,f) : 0
+            where y in 0:{result}, x in 0:{result}, X outside zero
+        O(n,y,x,f) = {done}
+    }}"""
+    images = min(d.images, 2) if small else d.images
+    shapes = ((images, size, size, channels), (channels, window, window, filters), (filters,))
+    image, weights, added = _arrays(rng, *shapes)
+    whole, reach = np.zeros((images, *(result + 2 * pad,) * 2, filters)), (size - 1) * stride + 1
+    for p in range(window):
+        for q in range(window):
+            product = image.astype(np.float64) @ weights[:, p, q].astype(np.float64)
+            whole[:, p : p + reach : stride, q : q + reach : stride] += product
+    right = whole[:, pad : pad + result, pad : pad + result]
+    right = np.maximum(right + added.astype(np.float64), 0) if bias else right
+    return MatrixProgram(text, "fast", [image, weights, *([added] if bias else [])], [right], 6e-3)
 
 
 GRADIENTS = {

@@ -13,6 +13,7 @@ from weft.auto.pointwise import schedule_pointwise
 from weft.auto.recurrence import fold_states
 from weft.auto.reduction import REDUCTION
 from weft.auto.strategy import Strategy, one_way, schedule_nests
+from weft.auto.strided_sums import stride_sums
 from weft.auto.windows import fits_windows, schedule_windows
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
@@ -50,6 +51,7 @@ def auto_schedule(
     """
     draft = Draft(schedule, machine, threads, constants)
     draft.rank = rank
+    stride_sums(draft)
     fuse_stages(draft)
     schedule_nests(draft, STRATEGIES)
     fold_states(draft, machine.caches)

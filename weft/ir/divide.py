@@ -125,12 +125,13 @@ def merge_quotients(n: Linear) -> Linear:
 
 def _merged_quotient(low: Expr, x: Expr, c: int, n: Linear, factor: int) -> Linear | None:
     """``n`` with its ``factor * low``, which is ``x % c``, and the term of the digits above that put together."""
-    t = x.dtype
-    whole: Expr = Binary("//", x, const(c, t))
-    if n.terms.get(whole) == factor * c:
-        high, merged = whole, linear_form(x)
+    t, wholes = x.dtype, _quotients(x, c)
+    above = [a for a, times in n.terms.items() if times == factor * c]
+    high = next((a for a in above if _quotient(a) in wholes), None)
+    if high is not None:
+        merged = linear_form(x)
     else:
-        digits = [(a, d) for a, times in n.terms.items() if times == factor * c and (d := _digit(a, whole))]
+        digits = [(a, d) for a in above if (d := _digit(a, wholes))]
         if not digits or c * digits[0][1] > t.max_value:
             return None
         high = digits[0][0]
@@ -140,7 +141,23 @@ def _merged_quotient(low: Expr, x: Expr, c: int, n: Linear, factor: int) -> Line
     return rest.add(merged, factor)
 
 
-def _digit(atom: Expr, whole: Expr) -> int | None:
-    """d where ``atom`` is ``whole % d``."""
+def _digit(atom: Expr, wholes: list[tuple[Linear, int]]) -> int | None:
+    """d where ``atom`` is ``whole % d`` of one of these quotients."""
     found = _by_constant(atom, "%")
-    return found[1] if found is not None and found[0] == whole else None
+    return found[1] if found is not None and _quotient(found[0]) in wholes else None
+
+
+def _quotient(atom: Expr) -> tuple[Linear, int] | None:
+    found = _by_constant(atom, "//")
+    return None if found is None else (linear_form(found[0]), found[1])
+
+
+def _quotients(x: Expr, c: int) -> list[tuple[Linear, int]]:
+    """x // c, which is also (y + k*d) // (d*c) where x is y // d + k."""
+    form = linear_form(x)
+    inside = [a for a, times in form.terms.items() if times == 1 and _by_constant(a, "//")]
+    found = [(form, c)]
+    if len(inside) == 1 and (inner := _by_constant(inside[0], "//")) is not None:
+        y, d = inner
+        found.append((Linear().add(form, d).add(Linear({inside[0]: -d})).add(linear_form(y)), d * c))
+    return found

@@ -144,7 +144,7 @@ class _Matcher:
         if pattern.dtype != buffer.dtype:
             self.differ(f"{shown()}: `{buffer.name}` is {buffer.dtype}, not {pattern.dtype}")
         indices = tuple(simplify(i, self.ranges) for i in nest.indices)
-        theirs, ours = _Address.of(meaning.indices, pattern), _Address.of(indices, buffer)
+        theirs, ours = _Address.of(meaning.indices, pattern), _Address.of(indices, buffer, self.ranges)
         for there, loop in self.loops.items():
             if self.ranges[loop.var.name].point is not None:
                 continue  # it runs once: there is no step
@@ -330,10 +330,10 @@ class _Address:
     joined: Linear | None = None
 
     @staticmethod
-    def of(indices: tuple[Expr, ...], buffer: Buffer) -> _Address:
+    def of(indices: tuple[Expr, ...], buffer: Buffer, ranges: Ranges | None = None) -> _Address:
         forms = tuple(map(linear_form, indices))
         whole = all(isinstance(atom, Var) for form in forms for atom in form.terms)
-        joined = None if whole else linear_offset(buffer, indices)
+        joined = None if whole else linear_offset(buffer, indices, ranges)
         return _Address(forms, tuple(map(linear_form, buffer.element_strides())), joined)
 
     def step(self, var: Var) -> Linear | None:

@@ -10,17 +10,29 @@ from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.divide import merge_quotients
 from weft.ir.expr import Binary, Const, Expr
+from weft.ir.interval import Ranges
+from weft.ir.simplify import simplify
 from weft.ir.visit import walk
 
 
-def linear_offset(buffer: Buffer, indices: tuple[Expr, ...]) -> Linear | None:
-    """Elements from the start of ``buffer`` to scalar subscripts, as one sum; None where a stride is not a number."""
+def linear_offset(buffer: Buffer, indices: tuple[Expr, ...], ranges: Ranges | None = None) -> Linear | None:
+    """Elements from the start of ``buffer`` to scalar subscripts, as one sum; None where a stride is not a number.
+
+    With ``ranges`` of variables, digits that are put together are made simple again, for others to be put to them.
+    """
     total = Linear()
     for index, stride in zip(indices, buffer.element_strides()):
         if not isinstance(stride, Const):
             return None
         total.add(linear_form(index), int(stride.value))
-    return merge_quotients(total)
+    joined = merge_quotients(total)
+    while ranges is not None and joined.terms != total.terms:
+        total = joined
+        joined = Linear({}, total.constant)
+        for atom, times in total.terms.items():
+            joined.add(linear_form(simplify(atom, ranges)), times)
+        joined = merge_quotients(joined)
+    return joined
 
 
 def joined_offset(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr | None:

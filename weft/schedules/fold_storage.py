@@ -199,6 +199,11 @@ def _describe_clash(reason: str, conflict: Witness, dim: int, factor: int, dista
     return refuse(f"{reason}: {text}, which iteration {iteration(conflict.second)} reads", witness)
 
 
+def _turn(index: Expr, count: int) -> Expr:
+    turn = Binary("%", index, idx(count))
+    return simplify(turn) if isinstance(index, Const) else turn
+
+
 @primitive(check_fold_storage, "cannot fold dimension {1} of `{0}` by {2}")
 def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *others: int) -> Rewrite:
     """Subscripts of dimension ``dim`` taken modulo ``factor``; ``others`` are more dimensions, each with its factor."""
@@ -208,7 +213,7 @@ def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *others: in
 
     def fold(n: object) -> Load | Store | Atomic | None:
         if isinstance(n, (Load, Store, Atomic)) and n.buffer.name == buffer:
-            turns = {d: Binary("%", n.indices[d], idx(count)) for d, count in folded}
+            turns = {d: _turn(n.indices[d], count) for d, count in folded}
             return replace(n, buffer=ring, indices=_with(n.indices, turns))
         return None
 

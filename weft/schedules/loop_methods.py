@@ -25,12 +25,14 @@ from weft.schedules.specialize import check_specialize, specialize
 from weft.schedules.split import Tail, split, tile
 from weft.schedules.split_axis import split_axis
 from weft.schedules.state import ScheduleState
+from weft.schedules.stride_sum import stride_sum
 from weft.schedules.subdivide import subdivide
 from weft.schedules.swap import swap
 from weft.schedules.trace import Step
 from weft.schedules.unfold import unfold
 from weft.schedules.widen import trim, widen
 from weft.schedules.wrap import wrap
+from weft.schedules.write_out import write_out
 
 
 class Scan(NamedTuple):
@@ -121,6 +123,15 @@ class LoopMethods(ScheduleState):
         made, *matrices = self.run(unfold, *self.names((block, *iterators)), multiple=multiple)
         pairs = zip(matrices[::2], matrices[1::2])
         return self.handle(Loop, made), tuple((self.handle(BlockRef, a), self.handle(BufferRef, b)) for a, b in pairs)
+
+    def stride_sum(self, block: AnyBlock, iterator: str) -> Loop:
+        """A sum over ``iterator``, of which a test lets every m-th step pass, over these alone. Returns their loop."""
+        (made,) = self.run(stride_sum, *self.names((block, iterator)))
+        return self.handle(Loop, made)
+
+    def write_out(self, loop: AnyLoop) -> tuple[BlockRef, ...]:
+        """Each iteration of a short loop as a statement of its own. Returns the blocks, those of the first first."""
+        return tuple(self.handle(BlockRef, name) for name in self.run(write_out, self.name(loop)))
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""

@@ -210,23 +210,56 @@ class Factoring:
         """The block with the factored loop as an iterator of its result, and of the reduction what is left."""
         reduced = [i for i in self.block.iters if self.loop.var.name in free_vars(i.binding)]
         form = affine_form(reduced[0].binding) if len(reduced) == 1 else None
-        if form is None or reduced[0].kind != "reduce" or self.loop.lo != idx(0) or len(form.coefficients) < 2:
-            raise NotProjectable(f"partial results over `{self.loop.var.name}` have no first step of their own")
+        if any(i.kind != "reduce" for i in reduced) or self.loop.lo != idx(0):
+            raise self._no_first_step()
+        if form is None:
+            return self._start_with_loops(reduced, taken)
+        if len(form.coefficients) < 2:
+            raise self._no_first_step()
         (old,), step = reduced, form.coefficients[self.loop.var.name]
         rest = simplify(substitute(old.binding, {self.loop.var: idx(0)}), self.segment.ranges)
-        partial_iter = Iter(
-            Var(fresh_name(f"v{self.loop.var.name}", taken)), idx(0), self.parts(), "spatial", self.loop.var
-        )
+        partial_iter = self._partial_iter(taken)
         left = replace(old, lo=idx(0), hi=self._end_of(rest), binding=rest)
         self._check_first_step(rest)
         whole: dict[Var, Expr] = {old.var: simplify(partial_iter.var * step + left.var)}
-        iters = tuple(left if i is old else i for i in self.block.iters)
+        return self._started([*(left if i is old else i for i in self.block.iters), partial_iter], whole)
+
+    def _start_with_loops(self, reduced: Sequence[Iter], taken: set[str]) -> Block:
+        """The same where the loop was made of several iterators: the loops that are left are iterators themselves."""
+        summed = [i for i in self.block.iters if i.kind == "reduce"]
+        names = {name for i in reduced for name in free_vars(i.binding)} - {self.loop.var.name}
+        while more := [i for i in summed if i not in reduced and names & free_vars(i.binding).keys()]:
+            reduced = [*reduced, *more]
+            names |= {name for i in more for name in free_vars(i.binding)}
+        path = [s for s in path_to(self.segment.kernel, self.block) if isinstance(s, For) and s.var.name in names]
+        known = all(isinstance(s.hi, Const) and s.lo == idx(0) for s in path)
+        others = {name for i in self.block.iters if i not in reduced for name in free_vars(i.binding)}
+        if not path or len(path) != len(names) or not known or names & others:
+            raise self._no_first_step()
+        self._check_first_step(idx(0))
+        made = [self._partial_iter(taken)]
+        for s in path:
+            taken.add(made[-1].var.name)
+            made.append(Iter(Var(fresh_name(f"v{s.var.name}", taken)), s.lo, s.hi, "reduce", s.var))
+        loops: dict[Var, Expr] = {s.var: i.var for s, i in zip((self.loop, *path), made)}
+        whole: dict[Var, Expr] = {i.var: substitute(i.binding, loops) for i in reduced}
+        return self._started([*(i for i in self.block.iters if i not in reduced), *made], whole)
+
+    def _no_first_step(self) -> NotProjectable:
+        return NotProjectable(f"partial results over `{self.loop.var.name}` have no first step of their own")
+
+    def _partial_iter(self, taken: set[str]) -> Iter:
+        name = fresh_name(f"v{self.loop.var.name}", taken)
+        return Iter(Var(name), idx(0), self.parts(), "spatial", self.loop.var)
+
+    def _started(self, iters: Sequence[Iter], whole: dict[Var, Expr]) -> Block:
+        """The block with these iterators, of which others are made as ``whole`` says, starting its sums itself."""
         store = self.block.body
         assert isinstance(store, Store)
         init = Store(store.buffer, store.indices, identity(self.op, self.buffer.dtype))
         body = substitute(self.block.body, whole)
         reads, writes = (tuple(substitute(r, whole) for r in rs) for rs in (self.block.reads, self.block.writes))
-        return replace(self.block, iters=(*iters, partial_iter), init=init, body=body, reads=reads, writes=writes)
+        return replace(self.block, iters=tuple(iters), init=init, body=body, reads=reads, writes=writes)
 
     def _end_of(self, rest: Expr) -> Expr:
         """One more than the greatest value of ``rest``, which starts at 0."""

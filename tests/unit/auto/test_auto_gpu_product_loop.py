@@ -160,6 +160,15 @@ def test_blocks_go_from_tile_to_tile_behind_the_copy_engine(
     assert "__syncthreads" not in source.split("start_turns<")[1]
 
 
+@pytest.mark.parametrize("columns", [72, 104, 208])
+def test_columns_need_not_be_whole_blocks(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Instructions take any eight that lie along the depth: 208 are two blocks of 104."""
+    only(monkeypatch, Tiles(64, columns, 64, 16, columns, 3, warps=True, grouped=True))
+    source = compare(RIGHT, [(130, 136), (2 * columns - 8, 136)], machine=replace(H200, sms=1))
+    assert f"wgmma_bf16_n{columns}_by_{min(columns, 104)}" in source
+    assert "bulk_copy" in source
+
+
 def test_what_the_copy_engine_does_is_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is verified, read back and run like any other: turns are counted, and who waits for whom are hints."""
     only(monkeypatch, Tiles(64, 64, 64, 16, 64, 2, warps=True, grouped=True))

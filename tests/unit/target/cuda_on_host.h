@@ -141,7 +141,7 @@ template <class C, class H> C host_swizzled(const void* p, int row, int column) 
   memcpy(&x, (const void*)(at ^ (at >> 3 & 0x70)), sizeof(H));
   return (C)x;
 }
-template <class H, class G, int N, class C>
+template <class H, class G, int N, int EACH, class C>
 void host_wgmma(C* c, const void* a, const void* b, int block, int tile, int half, int odd, bool a_transposed,
                 bool b_transposed, int b_lead) {
   const int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
@@ -149,7 +149,7 @@ void host_wgmma(C* c, const void* a, const void* b, int block, int tile, int hal
     if (n % 8 / 2 != host_lane() % 4) continue;
     for (int h = 0; h < 2; ++h) {
       const int m = thread / 32 % 4 * 16 + h * 8 + host_lane() / 4;
-      C& sum = c[n / 64 * block + n % 64 / 8 * tile + h * half + n % 2 * odd];
+      C& sum = c[n / EACH * block + n % EACH / 8 * tile + h * half + n % 2 * odd];
       for (int k = 0; k < (int)(32 / sizeof(H)); ++k) {
         const char* const columns = (const char*)b + (b_transposed ? n / 64 * b_lead : 0);
         sum += host_swizzled<C, H>(a, a_transposed ? k : m, a_transposed ? m : k) *

@@ -219,14 +219,14 @@ def _in_cpp_matrices(text: str) -> str:
         first, *others = (kinds[part] for part in name.split("x"))
         return ", ".join([first, *(others or [first])])
 
-    groups = r"__device__ __forceinline__ void wgmma_([a-z0-9]+)_n(\d+)(_first)?\((.*?)\) \{.*?\n}\n"
+    groups = r"__device__ __forceinline__ void wgmma_([a-z0-9]+)_n(\d+)(?:_by_(\d+))?(_first)?\((.*?)\) \{.*?\n}\n"
     given = "c, a, b, BLOCK, TILE, HALF, ODD, A_TRANSPOSED, B_TRANSPOSED, B_LEAD"
     text = re.sub(
         groups,
         lambda m: (
-            f"void wgmma_{m[1]}_n{m[2]}{m[3] or ''}({m[4]}) {{ "
-            + (f"for (int i = 0; i < {int(m[2]) // 2}; ++i) c[i] = 0; " if m[3] else "")
-            + f"host_wgmma<{both(m[1])}, {m[2]}>({given}); }}\n"
+            f"void wgmma_{m[1]}_n{m[2]}{f'_by_{m[3]}' if m[3] else ''}{m[4] or ''}({m[5]}) {{ "
+            + (f"for (int i = 0; i < {int(m[2]) // 2}; ++i) c[i] = 0; " if m[4] else "")
+            + f"host_wgmma<{both(m[1])}, {m[2]}, {m[3] or 64}>({given}); }}\n"
         ),
         text,
         flags=re.DOTALL,

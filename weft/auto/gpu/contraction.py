@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from weft.auto.gpu.box_loops import open_operands, turn_operands
+from weft.auto.gpu.box_loops import cut_deep_box, open_operands, turn_operands
 from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_operands
 from weft.auto.gpu.contraction_digits import VECTOR, cut_tile, run_all, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
@@ -31,7 +31,7 @@ from weft.auto.gpu.contraction_operands import (
     run_beyond,
     stage_operand,
 )
-from weft.auto.gpu.contraction_product import Product, read_product, whole_bytes
+from weft.auto.gpu.contraction_product import Product, Side, read_product, whole_bytes
 from weft.auto.gpu.contraction_prologue import find_prologue, has_prologue
 from weft.auto.gpu.contraction_results import (
     Kept,
@@ -51,6 +51,7 @@ from weft.auto.gpu.contraction_tiles import (
     Tiles,
     contraction_tiles,
     count_blocks,
+    deep_plans,
     made_tiles,
     possible_plans,
     twin_tiles,
@@ -81,7 +82,7 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     """Tiles for all instructions that the machine has for this, and of each thread's own arithmetic, best first: no
     tiles are the usual ones."""
     product = read_product(stage, surrounded=False, gathered=draft.gathered)
-    others = _turned_prices(draft, stage)
+    others = _turned_prices(draft, stage) | deep_prices(draft, stage)
     if product is None:
         draft.expected[stage.name] = others
         return sorted(others, key=others.__getitem__)
@@ -154,6 +155,22 @@ def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float
     return {p: product_seconds(product, draft.machine, p, draft.constants) for p in turned}
 
 
+def deep_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float]:
+    """Plans whose pieces of the depth are boxes of both operands, and what each takes."""
+    product = read_product(stage, surrounded=False, deep_boxes=True)
+    if product is None or not draft.is_fast or product.why_not_fetched(draft.machine) is not None:
+        return {}
+    if not find_instruction(draft, product, grouped=True):
+        return {}
+    plans = deep_plans(product, draft.machine)
+    reader = epilogue_of(draft, stage)
+    if reader is not None and is_narrow(reader):
+        product = replace(product, stored=reader.write.buffer.dtype.itemsize)
+        beside = reads_beside(product, reader)
+        plans = [p for p in plans if p.parts > 1 or has_room(draft, product, p.tiles, reader, beside)]
+    return {p: product_seconds(product, draft.machine, p) for p in plans}
+
+
 def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPlan], float]:
     return draft.expected[stage.name].__getitem__
 
@@ -161,15 +178,16 @@ def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPl
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
     found = read_product(draft.stage(name), surrounded=False, turned=plan.turned)
     copies = turn_operands(draft, found) if found is not None and plan.turned else []
-    found = read_product(draft.stage(name), surrounded=False, gathered=draft.gathered)
-    boxed = plan.of(found).boxed if found is not None and plan.boxed else None
+    boxed = _boxed_sides(draft, name, plan)
     copies += [*surround_operands(draft, name, boxed), *(move_apart(draft, name) if plan.moved else ())]
-    found = read_product(draft.stage(name), surrounded=boxed is None, gathered=draft.gathered)
+    found = read_product(draft.stage(name), surrounded=not boxed, gathered=draft.gathered, deep_boxes=bool(plan.deep))
     if found is None:
         raise ScheduleError(f"`{name}` tests what it reads")
     product, opened = open_operands(draft, plan.of(found))
     prologue = find_prologue(draft, product) if plan.tiles.warps and not copies else None
-    if plan.parts > 1:
+    if plan.deep:
+        product = cut_deep_box(draft, product, plan.parts)
+    elif plan.parts > 1:
         product = cut_depth(draft, product, plan.parts)
     plan = replace(plan, tiles=with_stages(product, plan.tiles, draft.machine))
     twins = find_twins(draft, product) if plan.tiles.twins > 1 else ()
@@ -186,6 +204,14 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     for copy in copies:  # as it was made until here, so that what it fills can be seen
         next((s for s in (TILES, POINTS) if s.schedule(draft, copy)), None)
     draft.scheduled |= {*copies}
+
+
+def _boxed_sides(draft: GpuDraft, name: str, plan: ContractionPlan) -> list[Side]:
+    """The operands that boxes are taken of."""
+    found = read_product(draft.stage(name), surrounded=False, gathered=draft.gathered, deep_boxes=bool(plan.deep))
+    if found is None:
+        return []
+    return [*found.sides] if plan.deep else [side for side in plan.of(found).sides if side.sizes]
 
 
 def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologue: Stage | None) -> None:

@@ -3,21 +3,23 @@ them, and parts of its depth, which are added up afterwards."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from weft.auto.gpu.box_loops import partial_sums
 from weft.auto.gpu.contraction_digits import split_names
 from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.draft import GpuDraft
 from weft.target.cuda.read_boxes import rows_apart
 
 
-def surround_operands(draft: GpuDraft, name: str, besides: Side | None) -> list[str]:
+def surround_operands(draft: GpuDraft, name: str, besides: Sequence[Side]) -> list[str]:
     """Operands that are zero outside get zeros around them, in a launch before: the blocks that copy them so. None are
     needed around what boxes are taken of."""
     copies = []
-    boxed = besides.access.buffer.name if besides is not None else None
+    boxed = {side.access.buffer.name for side in besides}
     for buffer in dict.fromkeys(a.buffer.name for a in draft.stage(name).reads if a.guarded):
-        if buffer == boxed:
+        if buffer in boxed:
             continue
         copies.append(str(draft.s.surround(buffer, readers=[name])[0]))
         draft.decide("packing", name, f"`{buffer}` with zeros around it", "no test for every element that is read")
@@ -43,8 +45,7 @@ def cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
     part, depth = split_names(s, p.depth, length)
     others = [x for x in p.stage.loops if x != p.depth]
     s.reorder(part, *others, depth)
-    block, sums = s.rfactor(part, start="inside")
-    draft.attempt(s.store_at, sums)  # so that what follows may read it too
+    block, sums = partial_sums(draft, p, part)
     draft.decide("parallel", p.stage.name, f"{parts} parts of {length} steps, added up in the end", "few tiles")
     batch = (part, *p.batch)
-    return replace(p, depth=depth, deep=length, name=str(block), sums=str(sums), batch=batch, batches=p.batches * parts)
+    return replace(p, depth=depth, deep=length, name=block, sums=sums, batch=batch, batches=p.batches * parts)

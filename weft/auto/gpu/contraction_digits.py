@@ -22,6 +22,11 @@ HALF, COLUMNS, PAIR = 8, 8, 2
 GROUP_ROWS = BLOCK = 64
 
 
+def column_block(columns: int) -> int:
+    """Columns of a block of so many; where they are no whole blocks, all of them or half."""
+    return BLOCK if columns % BLOCK == 0 else columns if columns <= 2 * BLOCK else columns // 2
+
+
 #: Loops over threads, outermost first, and over the sums of a thread.
 Digits = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -48,7 +53,7 @@ def cut_tile(s: Schedule, p: Product, tiles: Tiles, loops: Sequence[str]) -> Dig
         own: list[tuple[int, ...]] = [(-2,) if len(f) == 1 else (-3, -1) for f in factors]
     elif tiles.grouped:  # groups of 64 rows, warps of 16, halves of 8, lanes; blocks of 64 columns, tiles, lanes, pairs
         groups = (GROUP_ROWS,) if tiles.rows > GROUP_ROWS else ()
-        factors, own = [(*groups, ROWS, HALF), (BLOCK, COLUMNS, PAIR)], [(-2,), (-4, -3, -1)]
+        factors, own = [(*groups, ROWS, HALF), (column_block(tiles.columns), COLUMNS, PAIR)], [(-2,), (-4, -3, -1)]
     else:  # warps, tiles of 16 rows, halves of 8, lanes; warps, tiles of 8 columns, lanes of pairs
         factors = [(tiles.own_rows, ROWS, HALF), (tiles.own_columns, COLUMNS, PAIR)]
         own = [(-3, -2), (-3, -1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from weft.auto.gpu.box_loops import box_layout, split_loops
+from weft.auto.gpu.box_loops import box_layout, deep_layout, split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, plain_factors, split_names
 from weft.auto.gpu.contraction_product import Product, Side
 from weft.auto.gpu.contraction_tiles import FETCHED_BYTES, GROUP, Tiles, streamed_side, tiles_together, uneven_sides
@@ -32,6 +32,8 @@ def outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, .
     if streamed is p.columns:
         groups, some = _in_groups(s, columns[-1], p.columns.last_tiles_of(tiles.columns), wanted)
         outer = (*p.batch, rows, *groups, *some)
+    if p.cut is not None:
+        return outer, down, across, *p.cut
     if streamed is None:
         return outer, down, across, *split_names(s, p.depth, tiles.depth)
     if p.around:
@@ -56,8 +58,9 @@ def stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share: 
     Neighbours of a tile are taken apart into groups so that what a thread reads is a box, or into rows as instructions
     of warp groups read them.
     """
-    if side.sizes:
-        load, storage = draft.s.pack(side.buffer, box_layout(side), at=piece, scope="shared", pad=True)
+    if side.sizes or side.deep_sizes:
+        layout = box_layout(side) if side.sizes else deep_layout(side, BLOCK)
+        load, storage = draft.s.pack(side.buffer, layout, at=piece, scope="shared", pad=True)
         return str(load), str(storage)
     rank = side.access.buffer.rank
     tiled, deep = side.dimension, side.deep
@@ -80,7 +83,7 @@ def run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
     uneven = uneven_sides(p, tiles)
     if uneven:
         draft.s.pad(start)
-    if uneven or p.deep % tiles.depth:
+    if uneven or p.deep % tiles.depth or any(i.count % n for i, n in zip(p.rows.deep_box, p.rows.deep_sizes)):
         draft.s.pad(p.name)
 
 

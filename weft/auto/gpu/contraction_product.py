@@ -46,7 +46,8 @@ class Side:
     A tile may also be a ``box`` along several iterators of the operand alone, ``sizes`` of each. It is taken from
     ``storage``, where that is not the operand. ``turned`` is the order of dimensions of a copy that the operand is to
     get, as which ``access`` then reads it. ``gathered``: it is no array but a formula of one, so many bytes of which
-    lie side by side.
+    lie side by side. A piece of the depth may be a box, too, along all that is summed over: ``deep_box``, so much as
+    ``deep_sizes`` of each.
     """
 
     access: StageAccess
@@ -58,6 +59,8 @@ class Side:
     storage: str | None = None
     turned: tuple[int, ...] = ()
     gathered: int = 0
+    deep_box: tuple[StageIter, ...] = ()
+    deep_sizes: tuple[int, ...] = ()
 
     @property
     def buffer(self) -> str:
@@ -92,7 +95,8 @@ class Side:
     def step_of(self, dimension: int) -> int:
         """Elements of the operand from one row of the box to the next."""
         rows = self.access.rows or ()
-        return next((rows[dimension][i.name] for i in self.box if rows[dimension].get(i.name)), 1)
+        along = (*self.box, *self.deep_box)
+        return next((rows[dimension][i.name] for i in along if rows[dimension].get(i.name)), 1)
 
     def dimension_of(self, iterator: StageIter) -> int:
         return _dimension(self.access, iterator.name)
@@ -120,7 +124,11 @@ class Side:
     @property
     def is_opened(self) -> bool:
         """Whether boxes have gaps, or zeros around the operand in them."""
-        return self.access.guarded or any(step != 1 for step in self.steps)
+        return self.access.guarded or any(step != 1 for step in (*self.steps, *self.deep_steps))
+
+    @property
+    def deep_steps(self) -> tuple[int, ...]:
+        return tuple(self.step_of(self.dimension_of(i)) for i in self.deep_box)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,7 @@ class Product:
     ``batch`` and ``around`` are the loops of other iterators, over ``batches`` products and around each of them;
     ``boxes`` what was found for tiles and results of some sizes (`box_sizes`). ``stored`` are bytes of a result, as the
     formula that is done with each sum leaves it; ``packed`` is the part of the columns' bytes that is read where a
-    formula makes them.
+    formula makes them. ``cut`` are the loops over pieces of the depth and through one, where they are made already.
     """
 
     stage: Stage
@@ -145,6 +153,7 @@ class Product:
     around: tuple[str, ...]
     stored: int
     packed: float = 1.0
+    cut: tuple[str, str] | None = None
     boxes: dict[tuple[int, int, int], Product | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -212,12 +221,18 @@ class Product:
 
 
 def read_product(
-    stage: Stage, *, surrounded: bool = True, turned: bool = False, gathered: Mapping[str, int] = MappingProxyType({})
+    stage: Stage,
+    *,
+    surrounded: bool = True,
+    turned: bool = False,
+    gathered: Mapping[str, int] = MappingProxyType({}),
+    deep_boxes: bool = False,
 ) -> Product | None:
     """``stage`` as a product; None where it is none, or too small a one.
 
     Not ``surrounded``: reads that give zero outside of an operand will get a copy with zeros around it yet. ``turned``:
     operands will get copies in which the depth lies along memory. ``gathered`` are operands that are formulas.
+    ``deep_boxes``: pieces of the depth are to be boxes along all that is summed over.
     """
     if stage.op != "+" or stage.is_inside or not is_contraction(stage) or any(i.extent is None for i in stage.iters):
         return None
@@ -237,14 +252,24 @@ def read_product(
         for a, i in ((rows, row), (columns, column))
     )
     across = replace(across, box=()) if down.box else across
+    if deep_boxes:
+        down, across = (
+            replace(s, box=(), deep_box=tuple(i for i in stage.reductions if i.loop is not None))
+            for s in (down, across)
+        )
+        if sum(i.count > 1 for i in stage.reductions) < 2 or not (_is_deep_box(down) and _is_deep_box(across)):
+            return None
     few, many = (max(s.iterator.count, prod(i.count for i in s.box)) for s in (down, across))
     if many < FEWEST:
         return None
     if few < FEWEST and (row.count == 1 or min(column.count, depth.count) < BESIDE_FEW):
         return None
     tiled = {row.name, column.name, depth.name}
-    if not all(_is_plain(s.access, depth.name, tiled) and (s.box or _is_plain(s.access, s.iterator.name, tiled))
-               for s in (down, across)):  # fmt: skip
+    if not all(
+        (s.deep_box or _is_plain(s.access, depth.name, tiled))
+        and (s.box or _is_plain(s.access, s.iterator.name, tiled))
+        for s in (down, across)
+    ):
         return None
     batch = tuple(stage.loop_of(i.name) for i in stage.spatial if i.name not in tiled and i.loop is not None)
     around = tuple(stage.loop_of(i.name) for i in stage.reductions if i.name != depth.name and i.loop is not None)
@@ -286,6 +311,15 @@ def _is_box(side: Side) -> bool:
     dimensions = [own[0] for own in used if len(own) == 1 and own[0] != side.deep]
     whole = len(dimensions) == len(set(dimensions)) == len(used) and all(i.loop is not None for i in side.box)
     return side.along_depth and whole and all(step > 0 for step in side.steps)
+
+
+def _is_deep_box(side: Side) -> bool:
+    """Whether all that is summed over counts up subscripts of its own, in steps, and results lie side by side."""
+    rows = side.access.rows or ()
+    used = [[d for d, row in enumerate(rows) if row.get(i.name)] for i in side.deep_box]
+    dimensions = [own[0] for own in used if len(own) == 1 and own[0] != side.dimension]
+    whole = len(dimensions) == len(set(dimensions)) == len(used) and all(i.loop is not None for i in side.deep_box)
+    return whole and side.access.stride(side.iterator.name) == 1 and all(step > 0 for step in side.deep_steps)
 
 
 def _is_innermost(stage: Stage, access: StageAccess) -> bool:

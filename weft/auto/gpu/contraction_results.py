@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from weft.auto.align import counterparts
 from weft.auto.gpu.box_loops import split_loops
-from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, split_names
+from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, column_block, cut_tile, split_names
 from weft.auto.gpu.contraction_product import Product
 from weft.auto.gpu.contraction_tiles import Tiles, uneven_sides
 from weft.auto.gpu.draft import WIDEST, GpuDraft
@@ -52,13 +52,14 @@ def is_narrow(reader: Stage) -> bool:
 
 def _staged_columns(tiles: Tiles) -> int:
     """Columns of a tile whose results are in shared memory at a time: so few that operands have all the stages."""
-    return 2 * BLOCK if tiles.columns % (2 * BLOCK) == 0 else BLOCK
+    return 2 * BLOCK if tiles.columns % (2 * BLOCK) == 0 else column_block(tiles.columns)
 
 
 def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage, with_sums: bool) -> bool:
     """Whether shared memory also holds results, or sums, where they go through it."""
     size = p.stage.write.buffer.dtype.itemsize if with_sums else reader.write.buffer.dtype.itemsize
-    staged = tiles.rows * ((BLOCK if with_sums else _staged_columns(tiles)) + WIDEST // size) * size
+    columns = column_block(tiles.columns) if with_sums else _staged_columns(tiles)
+    staged = tiles.rows * (columns + WIDEST // size) * size
     operands = tiles.shared_bytes(p.rows.access.buffer.dtype.itemsize)
     return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
 
@@ -142,7 +143,7 @@ def _join_reader(
     results = None
     if tiles.grouped and is_narrow(reader):
         with_sums = reads_beside(p, reader) and len(every) == 1 and not uneven_sides(p, tiles)
-        staged = BLOCK if with_sums else _staged_columns(tiles)
+        staged = column_block(tiles.columns) if with_sums else _staged_columns(tiles)
         part, columns = split_names(s, tile[1], staged)
         single, tile = [*single, part], [tile[0], columns]
         s.reorder(*others, *single, *tile)
@@ -178,10 +179,11 @@ def _stage_sums(draft: GpuDraft, p: Product, tiles: Tiles, starts: tuple[str, ..
     around = around[: around.index(part) + 1]
     copy, storage = map(str, s.cache_read(p.sums, scope="shared", at=part, readers=[reader.name]))
     *rows, columns = [str(x) for x in s.loops(copy)][len(around) :]
-    threads, mine = cut_tile(s, p, replace(tiles, columns=BLOCK, own_columns=BLOCK), (as_one(draft, rows), columns))
+    block = column_block(tiles.columns)
+    threads, mine = cut_tile(s, p, replace(tiles, columns=block, own_columns=block), (as_one(draft, rows), columns))
     s.reorder(*threads, *mine)
     draft.scheduled |= {copy, reader.name}
-    what = f"sums of {BLOCK} columns at a time go through shared memory"
+    what = f"sums of {block} columns at a time go through shared memory"
     draft.decide("storage", reader.name, what, "threads side by side read and store whole sectors")
     why = f"{reader.operations} operations an element, of sums still on the chip"
     draft.decide("fusion", reader.name, f"done at the end of each tile of `{p.stage.name}`", why)

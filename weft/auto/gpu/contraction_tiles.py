@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
-from weft.auto.gpu.box_sizes import with_box
+from weft.auto.gpu.box_sizes import deep_sizes, parts_of, with_box, with_deep_box
 from weft.auto.gpu.contraction_product import Product, Side
 from weft.auto.gpu.draft import WIDEST
 from weft.target.cuda.launch_bounds import choose_roles
@@ -20,6 +21,9 @@ from weft.target.cuda.machine import WARP, GpuMachine
 OTHER_REGISTERS = 40
 #: Bytes of the depth that operands of warp groups are copied by.
 GROUP_BYTES = 128
+#: Columns that instructions of four warps take by, those of a block of them, and the most; and into how many tiles
+#: columns that are no whole blocks are cut.
+EIGHT, GROUP_COLUMNS, MOST_COLUMNS, MOST_SHARES = 8, 64, 256, 8
 #: Rows of a matrix instruction of one warp.
 ROWS = 16
 #: Columns from which on a product of few rows has wide tiles.
@@ -96,21 +100,26 @@ class Tiles:
 class ContractionPlan:
     """Tiles, and into how many parts the depth is cut that are added up afterwards; ``moved``: from copies of operands
     that the copy engine can fetch; ``boxed``: tiles are boxes along several iterators of an operand; ``turned``: from
-    copies in which the depth lies along memory."""
+    copies in which the depth lies along memory; ``deep``: pieces of the depth are boxes of so much along each iterator
+    that is summed over."""
 
     tiles: Tiles
     parts: int = 1
     moved: bool = False
     boxed: bool = False
     turned: bool = False
+    deep: tuple[int, ...] = ()
 
     @property
     def way(self) -> str:
         how = ", of copies" if self.moved or self.turned else ", together" if self.tiles.twins > 1 else ""
-        return f"by {self.tiles.kind}{how}{', of boxes' if self.boxed else ''}{', in parts' if self.parts > 1 else ''}"
+        boxes = ", of boxes" if self.boxed or self.deep else ""
+        return f"by {self.tiles.kind}{how}{boxes}{', in parts' if self.parts > 1 else ''}"
 
     def of(self, product: Product) -> Product:
         """``product`` as it is tiled."""
+        if self.deep:
+            return with_deep_box(product, self.deep)
         return (with_box(product, self.tiles.rows, self.tiles.columns) or product) if self.boxed else product
 
 
@@ -199,6 +208,24 @@ def grouped_tiles(itemsize: int) -> list[Tiles]:
     ]
 
 
+def fitting_tiles(product: Product, itemsize: int, sms: int) -> list[Tiles]:
+    """Tiles of sums by matrix instructions of four warps as wide as divides the columns into few, where no whole blocks
+    of 64 do, or tiles are few: instructions take any eight columns that lie along the depth."""
+    side = product.columns
+    few = product.results <= sms * GROUP_COLUMNS * MOST_COLUMNS
+    if itemsize != 2 or not side.along_depth or side.box or (side.iterator.count % GROUP_COLUMNS == 0 and not few):
+        return []
+    shares = (-(-side.iterator.count // (n * EIGHT)) * EIGHT for n in range(1, MOST_SHARES + 1))
+    widths = [n for n in dict.fromkeys(shares) if GROUP_COLUMNS < n <= MOST_COLUMNS and n % GROUP_COLUMNS]
+    return [
+        Tiles(rows, columns, GROUP_BYTES // itemsize, 16, columns, stages, warps=True, grouped=True)
+        for columns in widths
+        if columns <= 2 * GROUP_COLUMNS or columns % (2 * EIGHT) == 0
+        for rows in (128, 64, 192, 256)
+        for stages in (6, 4, 3)
+    ]
+
+
 #: All that are listed, by who multiplies.
 LISTED = {"groups": grouped_tiles, "warps": matrix_tiles, "threads": plain_tiles}
 
@@ -207,6 +234,7 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
     """Tiles of these kinds that no side of the product is too short for, and that fit a multiprocessor."""
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
     every = [t for kind in kinds for t in LISTED[kind](size)]
+    every += fitting_tiles(product, size, machine.sms) if "groups" in kinds else []
     if product.is_thin and "warps" in kinds:
         rows, columns = (side.iterator.count for side in product.sides)
         every += thin_tiles(rows, columns, size, machine.sms)
@@ -251,6 +279,21 @@ def possible_plans(
         found += [replace(plan, parts=n) for n in parts]
     if product.moved_apart(machine):
         found += [replace(p, moved=True) for p in found if p.tiles.grouped]
+    return found
+
+
+def deep_plans(product: Product, machine: GpuMachine) -> list[ContractionPlan]:
+    """Plans whose pieces of the depth are boxes, whole and in as many parts as come out even."""
+    size = product.rows.access.buffer.dtype.itemsize
+    shares = [side.iterator.count for side in product.sides]
+    found = []
+    for box in deep_sizes(product):
+        boxed = with_deep_box(product, box)
+        for t in (replace(t, depth=prod(box)) for t in grouped_tiles(size)):
+            if t.rows > shares[0] or t.columns > shares[1] or not _has_room(machine, t, size):
+                continue
+            most = max(1, 2 * machine.sms // count_blocks(boxed, t))
+            found += [ContractionPlan(t, n, deep=box) for n in parts_of(boxed, most, SHORTEST)]
     return found
 
 

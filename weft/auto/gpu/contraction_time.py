@@ -129,7 +129,7 @@ def product_seconds(
 ) -> float:
     """All launches; copies of ``constants`` are made once for all calls."""
     seconds, rates = contraction_time(product, machine, plan).seconds, rates_of(machine.capability)
-    if not plan.boxed:  # zeros around operands
+    if not (plan.boxed or plan.deep):  # zeros around operands
         around = [2 * buffer_bytes(s.access.buffer) / machine.bandwidth for s in product.sides if s.access.guarded]
         seconds += sum(rates.launch + each for each in around)
     made = [s.access.buffer for s in product.sides if s.turned and s.access.buffer.name not in constants]

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from weft.auto.align import counterparts
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.stages import Stage
+from weft.auto.stages import Stage, StageAccess
+
+
+def _is_elsewhere(one: StageAccess, other: StageAccess) -> bool:
+    """Whether two accesses of a buffer never touch the same element: in a dimension they are at different numbers."""
+    places = zip(one.rows or (), other.rows or (), one.offsets, other.offsets)
+    return any(not any(a.values()) and not any(b.values()) and None not in (m, n) and m != n for a, b, m, n in places)
 
 
 def epilogue_of(draft: GpuDraft, stage: Stage) -> Stage | None:
@@ -12,7 +18,8 @@ def epilogue_of(draft: GpuDraft, stage: Stage) -> Stage | None:
     reader = draft.only_reader(stage)
     if reader is None or reader.reductions or not reader.write.is_affine or reader.reads_target:
         return None
-    if draft.stages.writers(reader.write.buffer.name) != (reader,):
+    others = [w for w in draft.stages.writers(reader.write.buffer.name) if w != reader]
+    if not all(w.name in draft.scheduled or _is_elsewhere(w.write, reader.write) for w in others):
         return None
     pairs = ((stage.by_name[a], reader.by_name[b]) for a, b in counterparts(stage, reader).items())
     paired = [(own, theirs) for own, theirs in pairs if own.extent != 1]

@@ -29,6 +29,7 @@ from weft.auto.product_axes import merge_product_axes
 from weft.auto.recurrence import fold_states
 from weft.auto.scheduler import AutoSchedule
 from weft.auto.strategy import Strategy, schedule_nests
+from weft.auto.strided_sums import stride_sums
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine
 
@@ -64,6 +65,7 @@ def auto_schedule_gpu(
     take_scores(draft)
     narrow_factors(draft)
     fuse_stages(draft)
+    stride_sums(draft)
     merge_product_axes(draft)
     unfold_sums(draft)
     take_scans(draft)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from weft.auto.contraction_plan import is_contraction
+from weft.auto.gpu.contraction import deep_prices
 from weft.auto.gpu.contraction_product import FEWEST
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.stages import Stage, StageAccess, StageIter
@@ -51,7 +52,7 @@ def unfold_sums(draft: GpuDraft) -> None:
     """Every product that a matrix instruction could multiply if its sums were one axis."""
     for name in [s.name for s in draft.stages]:
         found = read_unfolded(draft.stage(name)) if draft.is_fast else None
-        if found is not None:
+        if found is not None and not deep_prices(draft, draft.stage(name)):
             draft.attempt(_unfold, draft, name, found)
 
 

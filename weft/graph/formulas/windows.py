@@ -54,10 +54,7 @@ def convolution(
         return w.sum(value, over=[c, *r])
 
     result = (sizes[0], taps[0], *spots)
-    if bias is None:
-        return compute(result, body, name="O", dtype=x.dtype)
-    product = compute(result, body, name="T", dtype=kind)
-    return compute(result, lambda *i: product[i] + cast(kind, bias[i[1]]), name="O", dtype=x.dtype)
+    return _with_bias(result, body, bias, x.dtype)
 
 
 def convolution_without_bias(x: Tensor, weight: Tensor, *facts: Any) -> Tensor:
@@ -301,10 +298,44 @@ def spread(x: Tensor, weight: Tensor, bias: Tensor | None, steps: Ints, around: 
         value = cast(kind, element(padded, b, c, *read)) * cast(kind, element(weight, c, f, *tap))
         return w.sum(value, over=[c, *r])
 
+    return _with_bias(result, body, bias, x.dtype)
+
+
+def gathers_evenly(sizes: Ints, facts: Sequence[Ints]) -> bool:
+    """Whether results of `gathered` are groups that the same taps reach, for these strides and dilations."""
+    steps, wide = facts
+    return all(d == 1 for d in wide) and all(n > 0 and n % s == 0 for n, s in zip(sizes, steps))
+
+
+def gathered(x: Tensor, weight: Tensor, bias: Tensor | None, steps: Ints, around: Ints, sizes: Ints) -> Tensor:
+    """A transposed convolution, (N, C, ...) with (C, F, ...): each place is the sum of the taps that reach it, which
+    are those that are a multiple of the stride away from an element."""
+    kind, padded = working_type(x.dtype), x.outside("zero")
+    result = (shape(x)[0], shape(weight)[1], *sizes)
+
+    def body(b: Any, f: Any, *place: Any) -> Any:
+        c = reduce_axis(shape(x)[1], "c")
+        r = [reduce_axis(k, f"k{d}") for d, k in enumerate(shape(weight)[2:])]
+        at = [affine(p, 1, before) - tap for p, tap, before in zip(place, r, around)]
+        read = [a // s if s > 1 else a for a, s in zip(at, steps)]
+        value = cast(kind, element(padded, b, c, *read)) * cast(kind, element(weight, c, f, *r))
+        tests = [a % s == 0 for a, s in zip(at, steps) if s > 1]
+        return w.sum(w.select(_all(tests), value, cast(kind, 0)) if tests else value, over=[c, *r])
+
+    return _with_bias(result, body, bias, x.dtype)
+
+
+def gathered_without_bias(x: Tensor, weight: Tensor, *facts: Any) -> Tensor:
+    return gathered(x, weight, None, *facts)
+
+
+def _with_bias(result: Shape, body: Callable[..., Any], bias: Tensor | None, dtype: dt.DType) -> Tensor:
+    """The sums of ``body``, and what is added to those of each channel."""
     if bias is None:
-        return compute(result, body, name="O", dtype=x.dtype)
+        return compute(result, body, name="O", dtype=dtype)
+    kind = working_type(dtype)
     product = compute(result, body, name="T", dtype=kind)
-    return compute(result, lambda *i: product[i] + cast(kind, bias[i[1]]), name="O", dtype=x.dtype)
+    return compute(result, lambda *i: product[i] + cast(kind, bias[i[1]]), name="O", dtype=dtype)
 
 
 def _covers(x: Tensor, steps: Ints, sizes: Ints) -> bool:

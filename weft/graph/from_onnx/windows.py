@@ -69,7 +69,8 @@ def _convolved(t: Site, x: Term, weight: Term, bias: Term | None, *facts: Any) -
 
 @lowers("ConvTranspose")
 def _convolution_transposed(t: Site, x: Term, weight: Term, bias: Term | None = None) -> Term:
-    """A convolution of the image with zeros between its elements, by the weights turned around."""
+    """Each place from the taps that reach it, where these are the same in groups of places; else a convolution of the
+    image with zeros between its elements, by the weights turned around."""
     float_only(x)
     kernel, groups = weight.shape[2:], t.get("group", 1)
     _check_channels(x.shape[1], weight.shape[0], weight.shape[0], groups)
@@ -77,6 +78,10 @@ def _convolution_transposed(t: Site, x: Term, weight: Term, bias: Term | None = 
     strides, dilations = _sized(t, "strides", n, 1), _sized(t, "dilations", n, 1)
     before, after = _transposed_padding(t, x.shape[2:], kernel, strides, dilations)
     reach = tuple((k - 1) * d for k, d in zip(kernel, dilations))
+    sizes = tuple(s * (m - 1) + 1 + r - b - a for s, m, r, b, a in zip(strides, x.shape[2:], reach, before, after))
+    if groups == 1 and windows.gathers_evenly(sizes, (strides, dilations)):
+        fn = windows.gathered_without_bias if bias is None else windows.gathered
+        return t.make([x, weight, *([] if bias is None else [bias])], fn, strides, before, sizes)
     wide = t.make(
         [x], windows.stretched, strides,
         tuple(r - b for r, b in zip(reach, before)), tuple(r - a for r, a in zip(reach, after)),

@@ -229,12 +229,15 @@ def _convolution(
     _same_type(x, weight)
     n = len(x.shape) - 2
     steps, around, wide, extra = (_pairs(v, n) for v in (strides, padding, dilations, output_padding))
-    if (
-        transposed
-        and groups == 1
-        and windows.spreads_evenly(x.shape[2:], weight.shape[2:], (steps, around, wide, extra))
-    ):
-        return _spread(t, x, weight, bias, steps, around, extra)
+    if transposed and groups == 1:
+        image, kernel = x.shape[2:], weight.shape[2:]
+        if windows.spreads_evenly(image, kernel, (steps, around, wide, extra)):
+            return _spread(t, x, weight, bias, steps, around, extra)
+        sizes = windows.spread_sizes(image, kernel, steps, around, extra)
+        if windows.gathers_evenly(sizes, (steps, wide)):
+            given = [x, weight, *([] if bias is None else [bias])]
+            fn = windows.gathered_without_bias if bias is None else windows.gathered
+            return t.make(given, fn, steps, around, sizes, is_library=False)
     if transposed:
         x, weight = _turned(t, x, weight, groups, steps, around, wide, extra)
         steps, around = (1,) * n, (0,) * n

@@ -11,13 +11,13 @@ from weft.target.c_text.emit_expr import emit_expr, offset_expr
 from weft.target.cuda.emit_context import LEVEL, Function
 from weft.target.cuda.emit_mma import ptx_types
 from weft.target.cuda.intrinsics import STEP_BYTES
-from weft.target.cuda.read_products import BLOCK, row_length
+from weft.target.cuda.read_products import BLOCK, TILE, row_length
 
 _PLACE = """__device__ __forceinline__ unsigned long long matrix_place(const void* p, int lead) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(p);
   return (unsigned long long)((at & 0x3ffff) >> 4) | (unsigned long long)(lead >> 4) << 16 | 64ull << 32 | 1ull << 62;
 }"""
-#: For sums that are BLOCK, TILE, HALF and ODD elements apart for each 64 columns, 8 columns, 8 rows and 1 column.
+#: For sums that are BLOCK, TILE, HALF and ODD elements apart for each block of columns, 8 columns, 8 rows and 1 column.
 _WGMMA = """template <int BLOCK, int TILE, int HALF, int ODD, bool A_TRANSPOSED, bool B_TRANSPOSED, int B_LEAD>
 __device__ __forceinline__ void {name}({sums}* c, const void* a, const void* b) {{
   asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{types} "
@@ -67,12 +67,12 @@ def emit_start(f: Function, type: str, call: Call, *, begins: bool = False) -> N
     assert isinstance(a, AddressOf)
     assert isinstance(b, AddressOf)
     element = a.buffer.dtype
-    steps, blocks, _, a_k, lead, _, b_k, half, block, tile, odd = (
+    steps, blocks, _, a_k, lead, _, b_k, half, block, tile, odd, tiles = (
         int(e.value) for e in numbers if isinstance(e, Const)
     )
     f.define("matrix_place", _PLACE)
     in_registers = a.buffer.name in f.operands
-    kind = (f, type, blocks * BLOCK, sums.buffer.dtype.is_integer, element.itemsize, in_registers)
+    kind = (f, type, (blocks, tiles), sums.buffer.dtype.is_integer, element.itemsize, in_registers)
     name = _define(*kind)
     flags = [str(k != 1).lower() for k in ((b_k,) if in_registers else (a_k, b_k))]
     arguments = ", ".join(map(str, (block if blocks > 1 else 0, tile, half, odd, *flags, element.itemsize * lead)))
@@ -93,16 +93,26 @@ def emit_start(f: Function, type: str, call: Call, *, begins: bool = False) -> N
 
 
 def _define(
-    f: Function, type: str, columns: int, of_integers: bool, itemsize: int, in_registers: bool, *, begins: bool = False
+    f: Function,
+    type: str,
+    arranged: tuple[int, int],
+    of_integers: bool,
+    itemsize: int,
+    in_registers: bool,
+    *,
+    begins: bool = False,
 ) -> str:
-    """The instruction of as many columns, as a function; elements of one byte have no flags for transposed operands,
-    integers none for signs."""
-    name = f"wgmma_{type}_n{columns}{'_registers' if in_registers else ''}{'_first' if begins else ''}"
+    """The instruction of so many blocks of tiles of columns, as a function; elements of one byte have no flags for
+    transposed operands, integers none for signs."""
+    blocks, each = arranged
+    columns = TILE * blocks * each
+    apart = f"_by_{TILE * each}" if TILE * each != BLOCK else ""
+    name = f"wgmma_{type}_n{columns}{apart}{'_registers' if in_registers else ''}{'_first' if begins else ''}"
     count = columns // 2
     letter, ptx, sums = ("r", "s32", "int") if of_integers else ("f", "f32", "float")
     turns, how = itemsize > 1, "=" if begins else "+"
     outs = ", ".join(f"%{i}" for i in range(count))
-    tiles = [f"{block} * BLOCK + {tile} * TILE" for block in range(columns // BLOCK) for tile in range(BLOCK // 8)]
+    tiles = [f"{block} * BLOCK + {tile} * TILE" for block in range(blocks) for tile in range(each)]
     regs = ",\n                 ".join(
         ", ".join(f'"{how}{letter}"(c[{at}{own}])' for own in ("", " + ODD", " + HALF", " + HALF + ODD"))
         for at in tiles

@@ -53,12 +53,12 @@ kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {
 }}"""
 _WGMMA = """
 kernel {name}(A: {t}[2, 8, KS, {k}] strides [8 * a_row, a_row, {k} * a_k, a_k],
-              B: {u}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
-              out C: {c}[2, 8, NB, 8, 4, 2] strides [c_half, c_row, c_block, c_nj, c_pair, c_odd],
+              B: {u}[NB, NJ, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
+              out C: {c}[2, 8, NB, NJ, 4, 2] strides [c_half, c_row, c_block, c_nj, c_pair, c_odd],
               KS: int64, NB: int64, a_row: int64, a_k: int64, b_block: int64, b_col: int64, b_k: int64,
-              c_half: int64, c_row: int64, c_block: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
+              c_half: int64, c_row: int64, c_block: int64, c_nj: int64, c_pair: int64, c_odd: int64, NJ: int64) {{
   thread row in 0:8 {{ thread pair in 0:4 {{
-    for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ for k in 0:{k} {{
+    for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:NJ {{ for odd in 0:2 {{ for k in 0:{k} {{
       C[half, row, block, nj, pair, odd] = C[half, row, block, nj, pair, odd]
                                          + {c}(A[half, row, step, k]) * {c}(B[block, nj, pair, odd, step, k])
     }} }} }} }} }} }}
@@ -92,12 +92,12 @@ _HALVE_A, _HALVE_B = (t.replace("_load_", "_halve_") for t in (_LOAD_A, _LOAD_B)
 _MULTIPLY_TWO = _MULTIPLY.replace("_multiply(", "_twice(")
 #: The same for groups of warps: started, and done when it is waited for.
 _START = """
-kernel {name}_start(out C: {c}[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_odd],
+kernel {name}_start(out C: {c}[2, NB, NJ, 2] strides [c_half, c_block, c_nj, c_odd],
                     A: {t}[4, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
-                    B: {u}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
+                    B: {u}[NB, NJ, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
                     lane: int64, KS: int64, NB: int64, a_row: int64, a_k: int64, b_block: int64, b_col: int64,
-                    b_k: int64, c_half: int64, c_block: int64, c_nj: int64, c_odd: int64) {{
-  for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ for k in 0:{k} {{
+                    b_k: int64, c_half: int64, c_block: int64, c_nj: int64, c_odd: int64, NJ: int64) {{
+  for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:NJ {{ for odd in 0:2 {{ for k in 0:{k} {{
     C[half, block, nj, odd] = C[half, block, nj, odd]
       + {c}(A[lane // 32, half, lane % 32 // 4, step, k]) * {c}(B[block, nj, lane % 4, odd, step, k])
   }} }} }} }} }} }}
@@ -106,7 +106,7 @@ kernel {name}_start(out C: {c}[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_od
 #: The same for sums that begin with it, whatever was there.
 _BEGIN = _START.replace("_start(", "_begin(").replace(
     "  for step in 0:KS",
-    "  for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ C[half, block, nj, odd] = {zero} }}"
+    "  for half in 0:2 {{ for block in 0:NB {{ for nj in 0:NJ {{ for odd in 0:2 {{ C[half, block, nj, odd] = {zero} }}"
     " }} }} }}\n  for step in 0:KS",
     1,
 )

@@ -27,8 +27,8 @@ from weft.target.cuda.swizzle import ROW, SWIZZLE_ALIGN
 
 #: ``ldmatrix`` takes rows of 16 bytes.
 ROW_BYTES = 16
-#: Of instructions of warp groups: rows of a warp, warps of a group, columns of a block of them, the most columns.
-ROWS, WARPS, BLOCK, MOST = 16, 4, 64, 256
+#: Of instructions of warp groups: rows of a warp, warps of a group, columns of a block and of a tile, the most columns.
+ROWS, WARPS, BLOCK, TILE, MOST = 16, 4, 64, 8, 256
 GROUP_ROWS = ROWS * WARPS
 
 
@@ -162,7 +162,8 @@ def read_groups(site: Site, s: Tensorized, hardware: Hardware) -> GroupProducts 
         return None
     places, n = found
     whole = BLOCK * row_length(places["A"].buffer)
-    blocks = n["b_block"] if n["NB"] > 1 else whole
+    together = TILE * n["NJ"]  # columns side by side, which are blocks where they lie across the depth
+    blocks = n["b_block"] if n["NB"] > 1 else together * row_length(places["B"].buffer)
     # The matrix unit would not see in time what lanes stored to shared memory just before, so that comes first.
     in_lanes = groups.has_in_lanes(site, s, places["A"], n["a_row"], n["a_k"])
     a = (
@@ -170,8 +171,8 @@ def read_groups(site: Site, s: Tensorized, hardware: Hardware) -> GroupProducts 
         if in_lanes
         else groups.matrix(site, places["A"], n["a_row"], n["a_k"], whole, ROWS * n["a_row"])
     )
-    b = groups.matrix(site, places["B"], n["b_col"], n["b_k"], blocks, 0)
-    if a is None or b is None or n["NB"] * BLOCK > MOST or _varies(places["C"]):
+    b = groups.matrix(site, places["B"], n["b_col"], n["b_k"], blocks, 0, together)
+    if a is None or b is None or n["NB"] * together > MOST or _varies(places["C"]):
         return None
     numbers = {**n, "b_block": blocks, "a_row": 0 if in_lanes else n["a_row"]}
     return GroupProducts(a, b, places["C"], numbers, groups.lane(site))
@@ -282,16 +283,20 @@ class _Units:
             and inside == sum(n.buffer.name == name for n in loads(site.launch))
         )
 
-    def matrix(self, site: Site, place: AddressOf, row: int, k: int, block: int, per_warp: int) -> AddressOf | None:
+    def matrix(
+        self, site: Site, place: AddressOf, row: int, k: int, block: int, per_warp: int, together: int = BLOCK
+    ) -> AddressOf | None:
         """Where a matrix is: ``row`` and ``k`` elements from one row (or column) and step to the next, ``block`` from
-        64 of them to the next 64; warps begin ``per_warp`` elements apart."""
+        so many of them ``together`` to the next; warps begin ``per_warp`` elements apart."""
         if place.buffer.name not in site.swizzled:
             return None
         is_transposed, length = k != 1, row_length(place.buffer)
         start = linear_offset(place.buffer, place.indices)
         if start is None or (row, k) != ((1, length) if is_transposed else (length, 1)):
             return None
-        if (not is_transposed and block != BLOCK * length) or (is_transposed and not can_be_turned(place.buffer)):
+        if not is_transposed and block != together * length:
+            return None
+        if is_transposed and (together != BLOCK or not can_be_turned(place.buffer)):
             return None
         others = [n for atom, n in start.terms.items() if atom != _WARP]
         whole = SWIZZLE_ALIGN // place.buffer.dtype.itemsize

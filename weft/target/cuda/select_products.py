@@ -346,7 +346,7 @@ def _published(s: Stmt) -> Stmt:
 
 
 def _start(name: str, p: GroupProducts) -> Stmt:
-    names = ("KS", "NB", "a_row", "a_k", "b_block", "b_col", "b_k", "c_half", "c_block", "c_nj", "c_odd")
+    names = ("KS", "NB", "a_row", "a_k", "b_block", "b_col", "b_k", "c_half", "c_block", "c_nj", "c_odd", "NJ")
     numbers = (idx(p.numbers[n]) for n in names)
     return Evaluate(Call(f"{name}_start", (p.sums, p.a, p.b, p.lane, *numbers), dt.index))
 
