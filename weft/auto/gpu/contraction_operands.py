@@ -27,10 +27,10 @@ def outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, .
     columns, across = split_loops(s, loops[1], p.columns.sizes_of(tiles.columns))
     streamed = streamed_side(p, tiles, draft.machine)
     wanted = GROUP if streamed is None else tiles.stages
-    groups, some = _in_groups(s, rows, p.rows.last_tiles_of(tiles.rows), wanted)
+    groups, some = in_groups(s, rows, p.rows.last_tiles_of(tiles.rows), wanted)
     outer = (*p.batch, *boxes, *groups, *columns, *some)
     if streamed is p.columns:
-        groups, some = _in_groups(s, columns[-1], p.columns.last_tiles_of(tiles.columns), wanted)
+        groups, some = in_groups(s, columns[-1], p.columns.last_tiles_of(tiles.columns), wanted)
         outer = (*p.batch, rows, *groups, *some)
     if streamed is None:
         return outer, down, across, *split_names(s, p.depth, tiles.depth)
@@ -39,7 +39,7 @@ def outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, .
     return outer, down, across, outer[-1], as_one(draft, (*p.around, p.depth))
 
 
-def _in_groups(s: Schedule, loop: str, count: int, wanted: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def in_groups(s: Schedule, loop: str, count: int, wanted: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """``loop`` over so many tiles, as those over groups of them, if any, and through a group, if that is several."""
     together = tiles_together(count, wanted)
     if together == count:

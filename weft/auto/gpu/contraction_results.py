@@ -5,7 +5,7 @@ Results narrower than sums go through shared memory, so that threads side by sid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.auto.align import counterparts
@@ -223,10 +223,10 @@ def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
     return sizes
 
 
-def fold_sums(draft: GpuDraft, p: Product, tiles: Tiles, sums: str) -> None:
-    """Storage of a block for ``sums`` as large as a tile; those of several parts come first."""
+def fold_sums(draft: GpuDraft, p: Product, tiles: Tiles, sums: str, sizes: Mapping[str, int] | None = None) -> None:
+    """Storage of a block for ``sums`` as large as a tile, or of other ``sizes``; those of several parts come first."""
     of_parts = len(find_buffer(draft.s.kernel, sums).shape) - p.stage.write.buffer.rank
-    folded = [(of_parts + _written_dimension(p, i), size) for i, size in _tile_sizes(p, tiles).items()]
+    folded = [(of_parts + _written_dimension(p, i), size) for i, size in (sizes or _tile_sizes(p, tiles)).items()]
     draft.fold(sums, folded)
 
 

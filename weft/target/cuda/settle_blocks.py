@@ -1,0 +1,141 @@
+"""A product in a loop whose rings the copy engine fills, whose sums are used up in each iteration.
+
+Such are sums of blocks of a depth that are multiplied by factors of each block and added up. What the products do not
+wait for comes before they are started, so that it is there when they are done::
+
+    what is done with none of the sums, such as loads
+    await the turn; start the products, from nothing
+    factors of rows, as one number each
+    wait for the products; release the turn
+    what is done with the sums
+
+Under fast numerics ``S += P * a * b`` is ``S += P * (a * b)`` where ``a`` and ``b`` stay the same for many elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Expr, Load, idx
+from weft.ir.nesting import around, sequence
+from weft.ir.stmt import Alloc, Barrier, For, Stmt, Store, hint
+from weft.ir.visit import free_vars, loads, mentions, stores
+from weft.passes.analysis.loop_ranges import constant_extent
+from weft.target.cuda.overlap_products import Started, from_nothing, is_hint, is_zeros, taken_out
+from weft.target.cuda.persist_blocks import bulk_copies
+
+#: Factors of a thread that are kept while products run, at most.
+MOST_KEPT = 8
+
+
+def settled(s: For, start: Callable[[Stmt], Started | None], fresh: Callable[[str], str], *, fast: bool) -> Stmt | None:
+    """``s`` as above; None where it is no such loop. ``start`` tells what products a statement is."""
+    allocs, parts = taken_out(s.body)
+    if not parts or not is_hint(parts[-1], "turn_release"):
+        return None
+    products = [(n, found) for n, part in enumerate(parts[:-1]) if (found := start(part)) is not None]
+    if len(products) != 1:
+        return None
+    (at, (product, begin)), *_ = products
+    sums = product.sums.buffer.name
+    own = [n for n in parts[:at] if sums in mentions(n).stored]
+    fills = [n for n in parts[:at] if n not in own]
+    rest = parts[at + 1 : -1]
+    if not own or not all(map(is_zeros, own)) or any(isinstance(n, Barrier) for n in rest) or not rest:
+        return None
+    hoist = _Hoist(sums, fresh, fast)
+    early, meanwhile, late = hoist.cut(rest)
+    rings = {n.buffer.name for part in fills for copy in bulk_copies(part) for n in stores(copy)}
+    waits = [n for n in fills if is_hint(n, "turn_await")]
+    if not waits or any(_touches(n, rings) for n in (*early, *meanwhile)):
+        return None
+    release = [parts[-1]]
+    ends = (late, release) if any(_touches(n, rings) for n in late) else (release, late)
+    body = sequence([*(n for n in fills if n not in waits), *early, *waits, *from_nothing(begin), *meanwhile,
+                     hint("products_wait", idx(0)), hint("hold", product.sums), *ends[0], *ends[1]])  # fmt: skip
+    for buffer in hoist.kept:
+        body = Alloc(buffer, body)
+    for alloc in reversed(allocs):
+        body = replace(alloc, body=body)
+    return replace(s, body=body)
+
+
+def _touches(s: Stmt, names: set[str]) -> bool:
+    held = mentions(s)
+    return not names.isdisjoint(held.loaded | held.stored | held.addressed)
+
+
+@dataclass
+class _Hoist:
+    """What is done with ``sums``, apart from what is not made of them, which is ``kept`` until these are there."""
+
+    sums: str
+    fresh: Callable[[str], str]
+    fast: bool
+    kept: list[Buffer] = field(default_factory=list)
+
+    def cut(self, parts: Sequence[Stmt]) -> tuple[list[Stmt], list[Stmt], list[Stmt]]:
+        """What may come before the products, factors, and what has to wait for products."""
+        early, meanwhile, late, waiting = list[Stmt](), list[Stmt](), list[Stmt](), {self.sums}
+        for part in parts:
+            if _touches(part, waiting):
+                made, rest = self.factors(part)
+                meanwhile += made
+                late.append(rest)
+                waiting |= mentions(part).stored
+            else:
+                early.append(part)
+        return early, meanwhile, late
+
+    def factors(self, s: Stmt) -> tuple[list[Stmt], Stmt]:
+        """``s`` with factors of many elements made before, if it is a nest that adds products of sums to others."""
+        loops, inner = list[For](), s
+        while isinstance(inner, For) and constant_extent(inner):
+            loops.append(inner)
+            inner = inner.body
+        value = inner.value if isinstance(inner, Store) else None
+        if not self.fast or not isinstance(inner, Store) or not isinstance(value, Binary) or value.op != "+":
+            return [], s
+        added = [e for e in (value.left, value.right) if self.sums in {n.buffer.name for n in loads(e)}]
+        others = [e for e in (value.left, value.right) if e not in added]
+        if len(added) != 1 or len(others) != 1 or not added[0].dtype.is_float:
+            return [], s
+        made, term = self.product(added[0], {x.var.name: x for x in loops}, inner.buffer.name)
+        return made, around(loops, replace(inner, value=Binary("+", others[0], term)))
+
+    def product(self, e: Expr, loops: Mapping[str, For], target: str) -> tuple[list[Stmt], Expr]:
+        every = list(_factors(e))
+        own = [f for f in every if {self.sums, target} & {n.buffer.name for n in loads(f)}]
+        groups: dict[frozenset[str], Expr] = {}
+        for f in sorted((f for f in every if f not in own), key=lambda f: -len(loops.keys() & free_vars(f).keys())):
+            used = frozenset(loops.keys() & free_vars(f).keys())
+            wide = next((g for g in groups if used <= g), used)
+            groups[wide] = Binary("*", groups[wide], f) if wide in groups else f
+        made, term = list[Stmt](), own[0]
+        for f in own[1:]:
+            term = Binary("*", term, f)
+        for names, f in groups.items():
+            through = [loop for name, loop in loops.items() if name in names]
+            if loads(f) and prod(constant_extent(x) or 0 for x in through) <= MOST_KEPT:
+                f = self.keep(through, f, made)
+            term = Binary("*", term, f)
+        return made, term
+
+    def keep(self, through: Sequence[For], value: Expr, made: list[Stmt]) -> Expr:
+        """``value`` in registers, for all iterations of the loops that it depends on."""
+        places = tuple(x.var for x in through) or (idx(0),)
+        shape = tuple(x.hi for x in through) or (idx(1),)
+        buffer = Buffer(self.fresh("factor"), value.dtype, shape, scope="register")
+        self.kept.append(buffer)
+        made.append(around(list(through), Store(buffer, places, value)))
+        return Load(buffer, places)
+
+
+def _factors(e: Expr) -> list[Expr]:
+    """What is multiplied in ``e``."""
+    if isinstance(e, Binary) and e.op == "*" and e.dtype.is_float:
+        return [*_factors(e.left), *_factors(e.right)]
+    return [e]
