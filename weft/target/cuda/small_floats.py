@@ -1,4 +1,5 @@
-"""Floats of 8 bits in CUDA C++: converted two at a time by way of float16, before sm_89 by integer arithmetic."""
+"""Floats of 8 bits in CUDA C++: converted two at a time by way of float16, before sm_89 by integer arithmetic; and pairs
+of narrow floats in a word, made of floats of 4 bits."""
 
 from __future__ import annotations
 
@@ -47,3 +48,33 @@ for _type in SMALL_FLOATS:
   return y;
 }}""",
     }
+
+#: Two floats of 16 bits in a word: made of the codes of two floats of 4 bits (e2m1), whose bits are exponent and fraction
+#: of a very small number; times a float, each rounded once; times two others.
+for _narrow, _ptx, _shift, _large in (
+    ("bfloat16", "bf16", 6, "0x7e807e80u"),
+    ("float16", "f16", 9, "0x74007400u"),
+):
+    _low, _high = (
+        ("__uint_as_float(x << 16)", "__uint_as_float(x & 0xffff0000u)")
+        if _narrow == "bfloat16"
+        else ("half_float((unsigned short)x)", "half_float((unsigned short)(x >> 16))")
+    )
+    SMALL_TEXTS |= {
+        f"multiply_pairs_{_narrow}": f"""{_INLINE} unsigned multiply_pairs_{_narrow}(unsigned x, unsigned y) {{
+  unsigned z;
+  asm("fma.rn.{_ptx}x2 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(y), "r"(0x80008000u));
+  return z;
+}}""",
+        f"float4_pair_{_narrow}": f"""{_INLINE} unsigned float4_pair_{_narrow}(unsigned x) {{
+  return multiply_pairs_{_narrow}((x & 0x70007u) << {_shift} | (x & 0x80008u) << 12, {_large});
+}}""",
+        f"scale_pair_{_narrow}": f"""{_INLINE} unsigned scale_pair_{_narrow}(unsigned x, float scale) {{
+  return pack_{_narrow}({_low} * scale, {_high} * scale);
+}}""",
+    }
+SMALL_TEXTS["half_float"] = f"""{_INLINE} float half_float(unsigned short x) {{
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}}"""
