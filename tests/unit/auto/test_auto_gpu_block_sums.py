@@ -20,8 +20,7 @@ from run_compiled import Fenced
 import weft
 import weft.auto.gpu.block_plan as block_plan
 from weft.auto.gpu.contraction_tiles import Tiles
-from weft.ir.errors import ScheduleError
-from weft.target.cuda.machine import GpuMachine, gpu_for_arch
+from weft.target.cuda.machine import GpuMachine
 
 pytestmark = needs_compiler
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from weft.auto.gpu.contraction_digits import GROUP_ROWS
 from weft.auto.gpu.contraction_instruction import find_instruction
@@ -15,8 +14,6 @@ from weft.auto.gpu.contraction_time import product_seconds
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.stages import Stage, StageAccess, StageIter
-from weft.ir.expr import Binary, Const, Var
-from weft.ir.visit import walk
 from weft.target.cuda.intrinsics import STEP_BYTES
 from weft.target.cuda.launch_bounds import choose_roles
 from weft.target.cuda.machine import GpuMachine
@@ -117,24 +114,6 @@ def is_fetched_along(found: BlockSums, a: StageAccess) -> bool:
     """Whether the copy engine can fetch ``a`` along the columns of a tile."""
     is_along = a.stride(found.total.columns.iterator.name) == 1
     return is_along and why_not_fetched(a.buffer, FETCHED) is None
-
-
-def find_flat(draft: GpuDraft, stage: Stage) -> tuple[str, int] | None:
-    """The loop through the depth of a sum of products with factors that are the same for blocks of it, and the steps of
-    a block; None where there are none, or it does not come out even."""
-    if stage.op != "+" or stage.is_inside or not draft.is_fast:
-        return None
-    for i in stage.reductions:
-        divided = {int(e.right.value) for e in walk(stage.block.body) if _is_quotient(e, i.name)}
-        steps = min(divided, default=0)
-        if steps > 1 and i.exact and i.loop is not None and i.count % steps == 0 < i.count // steps - 1:
-            return (i.loop, steps) if not any(n % steps for n in divided) else None
-    return None
-
-
-def _is_quotient(e: object, name: str) -> TypeGuard[Binary]:
-    is_one = isinstance(e, Binary) and e.op == "//" and e.left == Var(name)
-    return is_one and isinstance(e.right, Const) and e.right.value > 0
 
 
 def block_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:

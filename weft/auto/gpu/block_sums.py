@@ -18,21 +18,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from weft.auto.gpu.block_plan import BlockSums, block_plans, block_prices, find_blocks, find_flat, is_fetched_along
+from weft.auto.block_factors import block_steps
+from weft.auto.gpu.block_plan import BlockSums, block_plans, block_prices, find_blocks, is_fetched_along
 from weft.auto.gpu.contraction_digits import cut_tile, row_digits, run_all, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
-from weft.auto.gpu.contraction_operands import cooperate, in_groups, padding_of, run_beyond
-from weft.auto.gpu.contraction_product import Product, Side, whole_bytes
-from weft.auto.gpu.contraction_results import Kept, Nest, Ways, digits_of, find_reader, fold_sums, keep_sums
+from weft.auto.gpu.contraction_operands import cooperate, in_groups, padding_of, run_beyond, store_results
+from weft.auto.gpu.contraction_product import Product, Side
+from weft.auto.gpu.contraction_results import Kept, Nest, digits_of, find_reader, fold_sums, keep_sums
 from weft.auto.gpu.contraction_tiles import GROUP, ContractionPlan, Tiles
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.tile_pass import layout_words
 from weft.auto.gpu.tiles import TILES
-from weft.auto.stages import Stage, StageAccess
+from weft.auto.stages import StageAccess
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
-from weft.schedules.find import find_buffer
 from weft.schedules.layouts import LETTERS
 from weft.target.cuda.async_copies import SIZES
 from weft.target.cuda.intrinsics import STEP_BYTES
@@ -70,13 +70,13 @@ def apply_blocks(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
 
 
 def _copy_factor(draft: GpuDraft, found: BlockSums, a: StageAccess) -> str:
-    """A copy of what columns are multiplied by in which that of neighbours lies side by side: the block that makes it."""
+    """A copy of what columns are multiplied by, with that of neighbours side by side: the block that makes it."""
     dimension = a.subscript_of(found.total.columns.iterator.name)
     order = [LETTERS[d] for d in range(a.buffer.rank) if d != dimension]
     copy, storage = draft.s.pack(a.buffer.name, " ".join([*order, LETTERS[dimension or 0]]), readers=[found.total.name])
     if apart := -found.total.columns.iterator.count % (WIDEST // a.buffer.dtype.itemsize):
         draft.s.pad_rows(storage, apart, strided=True)
-    draft.s.swap(found.product.name, copy)
+    draft.s.swap(found.product.name, str(copy))
     draft.decide("packing", found.total.name, f"a copy of `{a.buffer.name}` with columns side by side",
                  "then the copy engine can fetch it with the operands")  # fmt: skip
     return str(copy)
@@ -109,7 +109,7 @@ class _BlockPass:
         self.copy(one.nest, operands)
         for load, storage in factors:
             cooperate(self.draft, load, storage, len(one.nest.outer) + 1, self.tiles.threads, written_out=True)
-        self.finish(kept)
+        store_results(self.draft, kept, self.reader, self.tiles)
         self.s.pipeline(*(storage for _, storage in (*operands, *factors)), stages=self.tiles.stages)
         for side, (_, storage) in zip(product.sides, operands):
             if padding := padding_of(side, self.tiles):
@@ -125,8 +125,8 @@ class _BlockPass:
         """The loops of ``p`` over tiles, ``blocks`` of the depth, threads and what each has, with those ``inside`` and
         ``last`` where instructions need them."""
         s, (rows, columns) = self.s, (p.stage.loop_of(side.iterator.name) for side in p.sides)
-        (rows, down), (columns, across) = (split_names(s, x, n) for x, n in ((rows, self.tiles.rows),
-                                                                             (columns, self.tiles.columns)))  # fmt: skip
+        rows, down = split_names(s, rows, self.tiles.rows)
+        columns, across = split_names(s, columns, self.tiles.columns)
         groups, some = in_groups(s, rows, p.rows.last_tiles_of(self.tiles.rows), GROUP)
         outer = (*p.batch, *groups, columns, *some)
         threads, own = cut_tile(s, p, self.tiles, (down, across))
@@ -192,7 +192,7 @@ class _BlockPass:
 
     def stage_factor(self, a: StageAccess, at: str) -> tuple[str, str]:
         """What the columns of a tile are multiplied by, in rows of shared memory: fetched with the operands."""
-        *others, along = LETTERS[: a.buffer.rank]
+        *others, along = list(LETTERS[: a.buffer.rank])
         row = ROW // a.buffer.dtype.itemsize
         order = " ".join([*others, f"{along}/{row}", f"{along}%{row}"])
         load, storage = self.s.pack(
@@ -209,7 +209,7 @@ class _BlockPass:
         order = [*(LETTERS[d] for d in range(a.buffer.rank) if d != dimension), *words]
         load, _ = s.pack(a.buffer.name, " ".join(order), at=nest.piece, pad=True, readers=[self.found.total.name])
         with s.focus(str(load)):
-            threads, own = row_digits(s, self.tiles, str(s.loops(load)[-1]))
+            threads, own = row_digits(s, self.tiles, str(s.loops(str(load))[-1]))
             s.reorder(*threads, *own)
             run_all(s, "thread", threads)
             run_all(s, "unroll", own)
@@ -218,22 +218,6 @@ class _BlockPass:
         for side, (load, storage) in zip(self.found.product.sides, operands):
             written_out = side.whole_bytes >= min(SIZES)
             cooperate(self.draft, load, storage, len(nest.outer) + 1, self.tiles.threads, written_out=written_out)
-
-    def finish(self, kept: Kept) -> None:
-        """Results that go through shared memory are stored from there by threads side by side."""
-        if kept.results is None or self.reader is None:
-            return
-        stage_results(self.draft, kept, self.reader, self.tiles)
-
-
-def stage_results(draft: GpuDraft, kept: Kept, reader: tuple[Stage, Ways], tiles: Tiles) -> None:
-    assert kept.results is not None
-    block, storage = kept.results
-    around, written = len(draft.s.loops(block)) - 2, reader[0].write.buffer
-    size = find_buffer(draft.s.kernel, storage).dtype.itemsize
-    wide = whole_bytes(written) * size // written.dtype.itemsize
-    cooperate(draft, block, storage, around, tiles.threads, written_out=True, widest=wide)
-    draft.s.pad_rows(storage, WIDEST // size, strided=block == reader[0].name)
 
 
 BLOCKS: Strategy[GpuDraft] = Strategy("sums of blocks", block_plans, apply_blocks, block_prices)
@@ -248,11 +232,11 @@ def take_blocks(draft: GpuDraft) -> None:
 
 def _split_blocks(draft: GpuDraft, name: str) -> None:
     """One sum as the sums of blocks of its depth, without factors that are the same for a block, and of these."""
-    depth = find_flat(draft, draft.stage(name))
+    s, stage = draft.s, draft.stage(name)
+    depth = block_steps(stage)
     if depth is None:
         raise ScheduleError(f"no factor in `{name}` is that of a block")
-    s, stage = draft.s, draft.stage(name)
-    loop, steps = depth
+    loop, steps = stage.loop_of(depth[0]), depth[1]
     blocks, inner = split_names(s, loop, steps)
     s.reorder(blocks, *(x for x in stage.loops if x != loop), inner)
     product, sums = map(str, s.rfactor(blocks, axis=stage.write.buffer.rank, start="inside"))

@@ -6,10 +6,12 @@ from math import gcd
 
 from weft.auto.gpu.box_loops import box_layout, split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, plain_factors, split_names
-from weft.auto.gpu.contraction_product import Product, Side
+from weft.auto.gpu.contraction_product import Product, Side, whole_bytes
+from weft.auto.gpu.contraction_results import Kept, Ways
 from weft.auto.gpu.contraction_tiles import FETCHED_BYTES, GROUP, Tiles, streamed_side, tiles_together, uneven_sides
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.grid import as_one
+from weft.auto.stages import Stage
 from weft.schedules.find import find_buffer
 from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
@@ -129,3 +131,14 @@ def cooperate(
         if written_out:
             s.unroll(turns)
     draft.scheduled.add(load)
+
+
+def store_results(draft: GpuDraft, kept: Kept, reader: tuple[Stage, Ways] | None, tiles: Tiles) -> None:
+    """Results that go through shared memory, stored from there by threads side by side."""
+    if kept.results is None or reader is None:
+        return
+    s, (block, storage), written = draft.s, kept.results, reader[0].write.buffer
+    size = find_buffer(s.kernel, storage).dtype.itemsize
+    wide = whole_bytes(written) * size // written.dtype.itemsize
+    cooperate(draft, block, storage, len(s.loops(block)) - 2, tiles.threads, written_out=True, widest=wide)
+    s.pad_rows(storage, WIDEST // size, strided=block == reader[0].name)

@@ -80,8 +80,8 @@ def _converted(f: Function, pairs: Pairs, made: Expr, narrow: str, count: int) -
 
 
 def _times(f: Function, scale: Expr, buffer: Buffer) -> tuple[str, str]:
-    """What comes before and after a pair that ``scale`` is multiplied with, as floats or, where that is the same, as the
-    narrow floats that they are."""
+    """What comes before and after a pair that ``scale`` is multiplied with: as floats or, where that is the same, as
+    narrow floats."""
     number, narrow = f.fresh("scale"), buffer.dtype.name
     f.line(f"const float {number} = {emit_expr(f, scale).text};")
     if not is_narrow(scale, buffer.dtype):

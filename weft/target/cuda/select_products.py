@@ -57,9 +57,7 @@ from weft.target.cuda.start_early import started_early
 from weft.target.cuda.swizzle import find_swizzled
 
 
-def select_products(
-    kernel: Kernel, *, missing_for: Callable[[Hardware], Sequence[str]], fast: bool = False
-) -> Kernel:
+def select_products(kernel: Kernel, *, missing_for: Callable[[Hardware], Sequence[str]], fast: bool = False) -> Kernel:
     """``kernel``, in grid form, with calls of matrix instructions where operands lie as these need them."""
     nests = {n.intrinsic for n in walk(kernel) if isinstance(n, Tensorized)}
     known = frozenset(h.name for h in (*MMA, *WGMMA) if h.name in nests and not missing_for(h))
