@@ -125,22 +125,23 @@ def block_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     reader = epilogue_of(draft, found.total.stage)
     if reader is not None and is_narrow(reader):
         beside = reads_beside(found.total, reader)
-        tiles = [t for t in tiles if not t.grouped or has_room(draft, found.total, t, reader, beside)]
+        tiles = [
+            t for t in tiles if not t.grouped or has_room(draft, found.total, t, reader, beside, factors(found, t))
+        ]
     prices = {p: block_seconds(found, draft.machine, p) for p in map(ContractionPlan, tiles)}
     draft.expected[stage.name] = prices
     return sorted(prices, key=prices.__getitem__)
 
 
 def block_seconds(found: BlockSums, machine: GpuMachine, plan: ContractionPlan) -> float:
-    """What the product takes as a whole; longer where groups of warps are too few to multiply while others add up."""
+    """What the product takes as a whole; longer where sums of a block are added up for longer than they are summed."""
     product = replace(found.product, deep=found.count * found.product.deep, stored=found.total.stored)
     seconds, t = product_seconds(product, machine, plan), plan.tiles
     if not t.grouped:
         return seconds
     size = product.rows.access.buffer.dtype.itemsize
     multiplied = t.rows * t.columns * t.depth * size / 2 / rates_of(machine.capability).wgmma
-    own = multiplied * GROUP_ROWS / t.rows + ADDED * t.columns / 2 + WAITED
-    return seconds * max(1.0, own / multiplied)
+    return seconds * max(1.0, (ADDED * t.columns / 2 + WAITED) / multiplied)
 
 
 def block_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPlan], float]:
@@ -158,11 +159,16 @@ def _tiles(draft: GpuDraft, found: BlockSums) -> list[Tiles]:
             Tiles(rows, columns, deep, 16, columns, stages, warps=True, grouped=True)
             for columns in (128, 64)
             for rows in (128, 64, 192, 256)
-            for stages in (6, 4, 3)
+            for stages in (6, 5, 4, 3)
         ]
     if find_instruction(draft, p, grouped=False) and deep * size % STEP_BYTES == 0:
         kinds += list(dict.fromkeys(replace(t, depth=deep) for t in matrix_tiles(size)))
     return kinds
+
+
+def factors(found: BlockSums, t: Tiles) -> int:
+    """Bytes of shared memory for what columns are multiplied by."""
+    return t.stages * t.columns * sum(a.buffer.dtype.itemsize for a in found.column_factors)
 
 
 def _fits(found: BlockSums, t: Tiles) -> bool:
@@ -179,4 +185,4 @@ def _has_room(machine: GpuMachine, found: BlockSums, t: Tiles) -> bool:
         return False
     if t.grouped and choose_roles(sums, t.threads, machine, each) is None:
         return False
-    return t.shared_bytes(size) <= machine.shared_per_block
+    return t.shared_bytes(size) + (factors(found, t) if t.grouped else 0) <= machine.shared_per_block

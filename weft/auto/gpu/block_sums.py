@@ -227,11 +227,21 @@ def take_blocks(draft: GpuDraft) -> None:
     """All of them, before the sums of each block get a launch of their own."""
     for name in [s.name for s in draft.stages]:
         if name in draft.stages and name not in draft.scheduled and not BLOCKS.schedule(draft, name):
-            draft.attempt(_split_blocks, draft, name)
+            draft.attempt(_take_apart, draft, name)
 
 
-def _split_blocks(draft: GpuDraft, name: str) -> None:
-    """One sum as the sums of blocks of its depth, without factors that are the same for a block, and of these."""
+def _take_apart(draft: GpuDraft, name: str) -> None:
+    """One sum in two, where these are products of blocks, or blocks are rows that are summed as such: those of a matrix
+    times one row."""
+    is_row = sum(i.count > 1 for i in draft.stage(name).spatial) < 2
+    product = _split_blocks(draft, name)
+    if not is_row and not BLOCKS.schedule(draft, product):
+        raise ScheduleError(f"`{product}` is no product in blocks")
+
+
+def _split_blocks(draft: GpuDraft, name: str) -> str:
+    """One sum as the sum of those of blocks of its depth, which factors that are the same for a block are taken out of:
+    the stage that sums blocks."""
     s, stage = draft.s, draft.stage(name)
     depth = block_steps(stage)
     if depth is None:
@@ -244,5 +254,4 @@ def _split_blocks(draft: GpuDraft, name: str) -> None:
     s.unscale(product)
     draft.decide("tiling", name, f"sums of {steps} steps in `{product}`, then the sum of these",
                  "factors are the same for so many")  # fmt: skip
-    if not BLOCKS.schedule(draft, product):
-        raise ScheduleError(f"`{product}` is no product in blocks")
+    return product

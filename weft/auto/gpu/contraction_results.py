@@ -55,12 +55,12 @@ def _staged_columns(tiles: Tiles) -> int:
     return 2 * BLOCK if tiles.columns % (2 * BLOCK) == 0 else BLOCK
 
 
-def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage, with_sums: bool) -> bool:
-    """Whether shared memory also holds results, or sums, where they go through it."""
+def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage, with_sums: bool, besides: int = 0) -> bool:
+    """Whether shared memory also holds results, or sums, where they go through it, and so many bytes ``besides``."""
     size = p.stage.write.buffer.dtype.itemsize if with_sums else reader.write.buffer.dtype.itemsize
     staged = tiles.rows * ((BLOCK if with_sums else _staged_columns(tiles)) + WIDEST // size) * size
     operands = tiles.shared_bytes(p.rows.access.buffer.dtype.itemsize)
-    return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
+    return operands + staged + besides + RESERVED_SHARED <= draft.machine.shared_per_block
 
 
 @dataclass(frozen=True, slots=True)

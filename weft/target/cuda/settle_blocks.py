@@ -21,14 +21,17 @@ from math import prod
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Expr, Load, idx
 from weft.ir.nesting import around, sequence
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, For, Stmt, Store, hint
-from weft.ir.visit import free_vars, loads, mentions, stores
+from weft.ir.visit import free_vars, loads, mentions, replace_buffers, stores, substitute
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.target.cuda.overlap_products import Started, from_nothing, is_hint, is_zeros, taken_out
 from weft.target.cuda.persist_blocks import bulk_copies
 
 #: Factors of a thread that are kept while products run, at most.
 MOST_KEPT = 8
+#: Iterations that are written out one after another.
+TOGETHER = (4, 2)
 
 
 def settled(s: For, start: Callable[[Stmt], Started | None], fresh: Callable[[str], str], *, fast: bool) -> Stmt | None:
@@ -54,13 +57,54 @@ def settled(s: For, start: Callable[[Stmt], Started | None], fresh: Callable[[st
         return None
     release = [parts[-1]]
     ends = (late, release) if any(_touches(n, rings) for n in late) else (release, late)
-    body = sequence([*(n for n in fills if n not in waits), *early, *waits, *from_nothing(begin), *meanwhile,
-                     hint("products_wait", idx(0)), hint("hold", product.sums), *ends[0], *ends[1]])  # fmt: skip
-    for buffer in hoist.kept:
-        body = Alloc(buffer, body)
-    for alloc in reversed(allocs):
-        body = replace(alloc, body=body)
-    return replace(s, body=body)
+    begins = [*(n for n in fills if n not in waits), *early, *waits, *from_nothing(begin), *meanwhile]
+    groups = (constant_extent(begin) or 1) if isinstance(begin, For) else 1
+    buffers = [*(a.buffer for a in allocs), *hoist.kept]
+    return _Turns(s, begins, [hint("hold", product.sums), *ends[0], *ends[1]], groups, buffers, fresh).loop()
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """Iterations of ``loop_``: what each ``begins``, ``groups`` of products among it, and what it ``ends`` with when
+    these are done. Storage of its own, ``buffers``, it has twice, so that one may begin before another ends."""
+
+    loop_: For
+    begins: Sequence[Stmt]
+    ends: Sequence[Stmt]
+    groups: int
+    buffers: Sequence[Buffer]
+    fresh: Callable[[str], str]
+
+    def loop(self) -> Stmt:
+        """Some iterations at a time, of which each but the first begins before the one before it ends."""
+        s, count = self.loop_, constant_extent(self.loop_)
+        together = next((n for n in TOGETHER if count and count >= n), 1)
+        others = {b: replace(b, name=self.fresh(b.name)) for b in self.buffers} if together > 1 else {}
+        if together == 1 or count is None or s.lo != idx(0):
+            return replace(s, body=self.within(self.several(s.var, 1, {}), {}))
+        body = self.within(self.several(s.var * together, together, others), others)
+        rest = count % together
+        last = [self.within(self.several(idx(count - rest), rest, others), others)] if rest else []
+        return sequence([replace(s, hi=idx(count // together), body=body), *last])
+
+    def within(self, body: Stmt, others: Mapping[Buffer, Buffer]) -> Stmt:
+        for buffer in (*self.buffers, *others.values()):
+            body = Alloc(buffer, body)
+        return body
+
+    def several(self, first: Expr, count: int, others: Mapping[Buffer, Buffer]) -> Stmt:
+        parts = [*self.at(first, 0, self.begins, others)]
+        for n in range(count):
+            ahead = n + 1 < count
+            parts += self.at(first, n + 1, self.begins, others) if ahead else []
+            parts += [hint("products_wait", idx(self.groups if ahead else 0)), *self.at(first, n, self.ends, others)]
+        return sequence(parts)
+
+    def at(self, first: Expr, n: int, parts: Sequence[Stmt], others: Mapping[Buffer, Buffer]) -> list[Stmt]:
+        """``parts`` of iteration ``n`` of several, in storage of every second one."""
+        values = {self.loop_.var: first + n}
+        moved = [simplify(substitute(part, values)) for part in parts]
+        return [replace_buffers(part, others) for part in moved] if n % 2 else moved
 
 
 def _touches(s: Stmt, names: set[str]) -> bool:
