@@ -1,5 +1,5 @@
-"""Factors of sums: multiplied in another order (`regroup`), or taken out of blocks of a depth (`unscale`); what stands in
-the way of that moved (`swap`)."""
+"""Factors of sums: multiplied in another order (`regroup`), or taken out of blocks of a depth (`unscale`); and what
+stands in the way of that moved (`swap`)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from weft.auto.gpu.contraction_digits import GROUP_ROWS
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.contraction_results import has_room, is_narrow, reads_beside
