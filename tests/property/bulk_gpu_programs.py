@@ -2,7 +2,7 @@
 
 --seed 1 --count 20000 --seconds 3600    programs 1, 2, 3 ... until either limit
 --kind barriers                          barriers, forks (thread loops one after another), schedules (random ones,
-                                         of random programs), auto (automatic ones); products, layers,
+                                         of random programs), auto (automatic ones); products, blocks, layers,
                                          convolutions, attentions, gradients: these against float64
 --jobs 8                                 as many processes side by side
 --failures DIR                           one text for each fault: what happened, and the program
@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 #: Programs a process checks before another takes over, and seconds after which one program is hung.
 BATCH, PATIENCE = 400, 60
-MATRIX_WORK = ("products", "layers", "convolutions", "attentions", "gradients")
+MATRIX_WORK = ("products", "blocks", "layers", "convolutions", "attentions", "gradients")
 KINDS = ("barriers", "forks", "schedules", "auto", *MATRIX_WORK)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from block_programs import draw_blocks
 from matrix_programs import MatrixProgram, draw_attention, draw_gradient, draw_layers, draw_product
 
 import weft
@@ -30,6 +31,7 @@ def _draw_convolution(seed: int, *, small: bool = False) -> MatrixProgram:
 
 DRAWN: dict[str, Callable[..., MatrixProgram]] = {
     "products": draw_product,
+    "blocks": draw_blocks,
     "layers": draw_layers,
     "convolutions": _draw_convolution,
     "attentions": draw_attention,

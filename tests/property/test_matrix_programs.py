@@ -7,7 +7,7 @@ import pytest
 from check_matrix_program import DRAWN, check_matrix_program
 
 #: How many of each kind; products and convolutions take a fraction of what attentions do.
-COUNTS = {"products": 54, "layers": 3, "convolutions": 36, "attentions": 6, "gradients": 1}
+COUNTS = {"products": 54, "blocks": 12, "layers": 3, "convolutions": 36, "attentions": 6, "gradients": 1}
 #: Seeds that are checked one after another in one test.
 TOGETHER = 4
 

@@ -40,7 +40,7 @@ def _own_cost(e: Expr) -> float | None:
         case Unary() | Select():
             return 1.0
         case Call(name=name):
-            return CALL_COST.get(name, float(INTRINSICS[name].flops))
+            return float(CALL_COST[name] if name in CALL_COST else INTRINSICS[name].flops)
     return None
 
 

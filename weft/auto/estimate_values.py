@@ -9,6 +9,7 @@ from typing import NamedTuple
 from weft.auto.estimate_regions import Counts, Region
 from weft.auto.estimate_vectors import data_bits
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Unary, Var
+from weft.ir.intrinsics import REINTERPRET
 from weft.ir.visit import children
 from weft.schedules.index_forms import variables
 
@@ -18,6 +19,7 @@ CALL_COST = {
     "tan": 22, "asin": 14, "acos": 16, "atan": 17, "sinh": 20, "cosh": 14, "tanh": 19, "asinh": 45, "acosh": 42,
     "atanh": 40, "cbrt": 35, "sigmoid": 16, "erf": 11, "erfc": 38, "tgamma": 500, "lgamma": 280, "sqrt": 8,
     "rsqrt": 14, "pow": 80, "atan2": 28, "fmod": 45, "hypot": 30, "fma": 1,
+    REINTERPRET: 0,
 }  # fmt: skip
 DIVISION, INTEGER_DIVISION, TO_INTEGER = 5.0, 12.0, 20.0
 

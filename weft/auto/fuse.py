@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.auto.block_factors import group_factors
 from weft.auto.chain_plan import CPU_RULES
 from weft.auto.chain_time import apart_seconds
 from weft.auto.contraction_epilogue import find_epilogue
@@ -22,6 +23,7 @@ CHEAP = 8
 
 def fuse_stages(draft: Draft) -> None:
     """Axes merged, parts of formulas made stages, stages inlined, then the rest in chains that share loops."""
+    group_factors(draft)
     merge_odd_rows(draft, _seconds)
     distribute_steps(draft, _seconds)
     precompute_parts(draft)

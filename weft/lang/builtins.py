@@ -13,6 +13,7 @@ from weft.ir import dtype as dt
 from weft.ir.dtype import promote
 from weft.ir.expr import Binary, BinaryOp, Call, Compare, Const, Expr, Select, Unary, cast, const
 from weft.ir.intrinsics import INTRINSICS, Rule
+from weft.lang.codes import CODES
 
 Compose = Callable[..., Expr]
 
@@ -178,14 +179,14 @@ MISSING = frozenset({
 
 
 def builtin_names() -> list[str]:
-    return [*INTRINSICS, *COMPOSED, *_OTHER_NAMES, *OPERATORS, "bit_not"]
+    return [*INTRINSICS, *COMPOSED, *_OTHER_NAMES, *OPERATORS, *CODES, "bit_not"]
 
 
 def find_builtin(name: str) -> str | None:
     """The name a function goes by here: C's other names and the ``f`` of its float variants are undone."""
     for candidate in (name, name[:-1] if name.endswith("f") else name):
         candidate = _OTHER_NAMES.get(candidate, candidate)
-        if candidate in INTRINSICS or candidate in COMPOSED or candidate in OPERATORS or candidate == "bit_not":
+        if candidate == "bit_not" or any(candidate in known for known in (INTRINSICS, COMPOSED, OPERATORS, CODES)):
             return candidate
     return None
 
@@ -193,7 +194,9 @@ def find_builtin(name: str) -> str | None:
 def builtin_arity(name: str) -> int:
     if name in OPERATORS:
         return 2
-    return 1 if name == "bit_not" else INTRINSICS[name].arity if name in INTRINSICS else COMPOSED[name][0]
+    if name == "bit_not" or name in CODES:
+        return 1
+    return INTRINSICS[name].arity if name in INTRINSICS else COMPOSED[name][0]
 
 
 def takes_only_integers(name: str) -> bool:
@@ -201,9 +204,9 @@ def takes_only_integers(name: str) -> bool:
 
 
 def rule_of(name: str) -> Rule:
-    return (
-        INTRINSICS[name].rule if name in INTRINSICS else "same" if name in OPERATORS or name == "bit_not" else "float"
-    )
+    if name in INTRINSICS:
+        return INTRINSICS[name].rule
+    return "integer" if name in CODES else "same" if name in OPERATORS or name == "bit_not" else "float"
 
 
 def apply_builtin(name: str, args: Sequence[Expr]) -> Expr:
@@ -216,6 +219,8 @@ def apply_builtin(name: str, args: Sequence[Expr]) -> Expr:
     elif common.is_bool and name not in ("bit_and", "bit_or", "bit_xor", "min", "max"):
         common = dt.int32
     alike = [cast(common, a) for a in args]
+    if name in CODES:
+        return CODES[name](cast(dt.int32, alike[0]))
     if name in OPERATORS:
         return Binary(OPERATORS[name], alike[0], alike[1])
     if name == "bit_not":

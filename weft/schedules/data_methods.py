@@ -34,6 +34,7 @@ from weft.schedules.precompute import precompute
 from weft.schedules.prefetch import prefetch
 from weft.schedules.privatize import privatize
 from weft.schedules.recompute import recompute
+from weft.schedules.regroup import regroup
 from weft.schedules.reverse_compute_at import check_reverse_compute_at, reverse_compute_at
 from weft.schedules.rewrite import PRIMITIVES, Rewrite
 from weft.schedules.rfactor import Start, rfactor
@@ -324,6 +325,11 @@ class DataMethods(ScheduleState):
         Of a sum, whatever is multiplied or divided by and does not depend on its steps (fast numerics).
         """
         self.run(unscale, self.name(block))
+
+    def regroup(self, block: AnyBlock, *iters: str) -> None:
+        """Factors of the products that ``block`` adds up which depend on ``iters`` alone, multiplied first (fast
+        numerics): then `precompute` can make a stage of them."""
+        self.run(regroup, self.name(block), *iters)
 
     def clear_masks(self, block: AnyBlock) -> None:
         """What masks put in place of elements that ``block`` finds the extremum of, as infinite (fast numerics)."""

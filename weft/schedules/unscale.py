@@ -10,7 +10,8 @@
 
 Rounding keeps order, so that extrema are the same to the bit; a product for each element is saved, and what is left of
 the formula may be what was stored in the first place. Sums are rounded otherwise, which is for fast numerics. What a
-sum has in common need not be a constant: it is whatever does not depend on its steps.
+sum has in common need not be a constant: it is whatever does not depend on its steps, as ``p(k / 128)`` does not where
+the steps are those of one block of 128.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from dataclasses import replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, Select, Var, const
+from weft.ir.interval import Interval
 from weft.ir.nesting import replace_in, sequence
 from weft.ir.numerics import is_fast
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, Kernel, Region, Stmt, Store
 from weft.ir.visit import Node, free_vars, fresh_name, loads, mentions, replace_buffers, rewrite, substitute
 from weft.poly.leaves import update_of
@@ -110,6 +113,8 @@ _Factor = tuple[BinaryOp, Expr]
 def _common(node: Block, value: Expr) -> tuple[Expr, list[_Factor]]:
     """``value`` without what does not depend on the steps of ``node``, and that."""
     steps = {i.var.name for i in node.iters if i.kind == "reduce"}
+    ranges = {i.var.name: Interval(int(i.lo.value), int(i.hi.value) - 1)
+              for i in node.iters if isinstance(i.lo, Const) and isinstance(i.hi, Const)}  # fmt: skip
 
     def split(e: Expr) -> tuple[Expr, list[_Factor]]:
         if isinstance(e, Cast) and e.dtype.is_float and e.operand.dtype.is_float:
@@ -121,6 +126,7 @@ def _common(node: Block, value: Expr) -> tuple[Expr, list[_Factor]]:
         if not isinstance(e, Binary) or e.op not in ("*", "/") or not e.dtype.is_float:
             return e, []
         for factor, other in ((e.right, e.left), (e.left, e.right))[: 2 if e.op == "*" else 1]:
+            factor = simplify(factor, ranges) if steps & free_vars(factor).keys() else factor
             if not steps & free_vars(factor).keys():
                 rest, found = split(other)
                 return rest, [*found, (e.op, factor)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from weft.ir.errors import InternalError
 from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Const, Expr, Select, Unary
-from weft.ir.intrinsics import INTRINSICS
+from weft.ir.intrinsics import INTRINSICS, REINTERPRET
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars
 from weft.tensor.evaluate import infer_box
@@ -69,7 +69,8 @@ def _operations(e: Expr) -> int:
         case Select(condition=condition, then=then, otherwise=otherwise):
             return _operations(condition) + max(_operations(then), _operations(otherwise))
         case Call(name=name, args=args):
-            return INTRINSICS[name].flops + sum(map(_operations, args))
+            own = 0 if name == REINTERPRET else INTRINSICS[name].flops
+            return own + sum(map(_operations, args))
     return 0
 
 

@@ -17,6 +17,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
+from weft.ir.intrinsics import REINTERPRET
 from weft.ir.stmt import Param
 from weft.ir.visit import Node, children
 from weft.tensor.boundary import Outside
@@ -198,6 +199,8 @@ class _Text:
                 return f"bit_not({self.value(operand, 0)})"
             case Unary(op=op, operand=operand):
                 return _wrap(f"{op}{self.value(operand, _UNARY)}", _UNARY, level)
+            case Call(name=name, args=args, type=dtype) if name == REINTERPRET:
+                return f"as_{dtype}({self.operand(args[0], args, 0)})"
             case Call(name=name, args=args):
                 return f"{name}({', '.join(self.operand(a, args, 0) for a in args)})"
             case Select():

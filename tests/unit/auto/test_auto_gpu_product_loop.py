@@ -336,6 +336,41 @@ def test_weights_are_unpacked_on_the_way(monkeypatch: pytest.MonkeyPatch, rows: 
     assert [t.name for t in runner.program.temporaries] == (["C_part"] if parts == 2 else [])
 
 
+CODE = "k % 2 == 0 ? W(n,k/2) % 16 : W(n,k/2) / 16"
+#: Types of the operand, of scales, what an element is times its scale, elements of a block, and how pairs are made.
+PACKED = {
+    "powers of two": ("bfloat16", "uint8", f"as_float4_e2m1fn({CODE}) * as_float8_e8m0fnu(q(n,k/32))", 32,
+                      "multiply_pairs_bfloat16(float4_pair_bfloat16("),
+    "floats of 8 bits": ("float16", "float8_e4m3fn", f"as_float4_e2m1fn({CODE}) * float32(q(n,k/16))", 16,
+                         "multiply_pairs_float16(float4_pair_float16("),
+    "floats": ("bfloat16", "float32", f"q(n,k/64) * as_float4_e2m1fn({CODE})", 64,
+               "scale_pair_bfloat16(float4_pair_bfloat16("),
+    "integers": ("float16", "float32", f"float32(int32({CODE}) - 8) * q(n,k/128)", 128,
+                 "scale_pair_float16(small_pair_float16<-8>("),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PACKED)
+def test_packed_weights_with_scales_of_blocks(case: str) -> None:
+    """Unpacked and scaled two at a time in the registers of lanes, to the bit what the definition says."""
+    dtype, scales, value, block, made = PACKED[case]
+    text = f"""def f({dtype}(M,K) X, uint8(N,H) W, {scales}(N,G) q) -> (float32(M,N) C) {{
+        D(n,k) = {dtype}({value}) where k in 0:K
+        C(m,n) +=! float32(X(m,k)) * float32(D(n,k)) }}"""
+    rng = np.random.default_rng(0)
+    q = rng.integers(120, 134, (320, 512 // block)).astype(np.uint8)
+    if scales != "uint8":
+        q = (q / np.float32(97)).astype(weft.numpy_dtype(scales))
+    x = np.eye(16, 512, k=64).astype(weft.numpy_dtype(dtype))  # rows of D as they are
+    case_ = make_case(text, [x, rng.integers(0, 256, (320, 256), np.uint8), q], "fast")
+    runner = HostRunner(schedule_case(case_, "fast", H200).schedule.kernel, H200, fast=True, aligned=16)
+    given = [Fenced(a) for a in (*case_.inputs, *case_.outputs)]
+    assert runner(*(a.array for a in given)) == 0
+    assert all(a.is_whole() for a in given)
+    np.testing.assert_array_equal(given[-1].array, case_.expected[0])
+    assert made in runner.program.source
+
+
 @pytest.mark.parametrize(
     ("rows", "types", "tiles"),
     [

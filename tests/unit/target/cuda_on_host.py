@@ -151,7 +151,8 @@ class _Map(ctypes.Structure):
 
 
 def _temporary(buffer: Buffer, sizes: Mapping[str, Any]) -> Fenced:
-    shape = [evaluate_size(n, sizes) for n in buffer.shape]
+    count = buffer.element_count()  # holes between rows included
+    shape = [evaluate_size(n, sizes) for n in buffer.shape] if count is None else [count]
     return Fenced(np.zeros(shape, to_numpy(buffer.dtype)))
 
 

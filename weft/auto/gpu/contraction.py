@@ -30,8 +30,9 @@ from weft.auto.gpu.contraction_operands import (
     padding_of,
     run_beyond,
     stage_operand,
+    store_results,
 )
-from weft.auto.gpu.contraction_product import Product, Side, read_product, whole_bytes
+from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.contraction_prologue import find_prologue, has_prologue
 from weft.auto.gpu.contraction_results import (
     Kept,
@@ -67,7 +68,6 @@ from weft.auto.gpu.tiles import TILES
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
-from weft.schedules.find import find_buffer
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.async_copies import SIZES
 from weft.target.cuda.intrinsics import STEP_BYTES
@@ -245,12 +245,7 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologu
             draft, load, storage, len(nest.around_piece), tiles.threads, written_out=side.whole_bytes >= min(SIZES),
             widest=side.gathered or WIDEST,
         )  # fmt: skip
-    if kept.results is not None and reader is not None:
-        around, written = len(s.loops(kept.results[0])) - 2, reader[0].write.buffer
-        size = find_buffer(s.kernel, kept.results[1]).dtype.itemsize
-        wide = whole_bytes(written) * size // written.dtype.itemsize
-        cooperate(draft, *kept.results, around, tiles.threads, written_out=True, widest=wide)
-        s.pad_rows(kept.results[1], WIDEST // size, strided=kept.results[0] == reader[0].name)
+    store_results(draft, kept, reader, tiles)
     for loop in () if tiles.warps else (steps[0], single[0], *nest.own):
         s.unroll(loop)
     if p.is_boxed:

@@ -51,14 +51,25 @@ def cut_tile(s: Schedule, p: Product, tiles: Tiles, loops: Sequence[str]) -> Dig
     if not tiles.warps:
         factors = [plain_factors(side, *share) for side, share in zip(p.sides, tiles.shares)]
         own: list[tuple[int, ...]] = [(-2,) if len(f) == 1 else (-3, -1) for f in factors]
-    elif tiles.grouped:  # groups of 64 rows, warps of 16, halves of 8, lanes; blocks of 64 columns, tiles, lanes, pairs
-        groups = (GROUP_ROWS,) if tiles.rows > GROUP_ROWS else ()
-        factors, own = [(*groups, ROWS, HALF), (column_block(tiles.columns), COLUMNS, PAIR)], [(-2,), (-4, -3, -1)]
-    else:  # warps, tiles of 16 rows, halves of 8, lanes; warps, tiles of 8 columns, lanes of pairs
-        factors = [(tiles.own_rows, ROWS, HALF), (tiles.own_columns, COLUMNS, PAIR)]
+    elif tiles.grouped:  # blocks of 64 columns, tiles, lanes, pairs
+        factors, own = [_row_factors(tiles), (column_block(tiles.columns), COLUMNS, PAIR)], [(-2,), (-4, -3, -1)]
+    else:  # warps, tiles of 8 columns, lanes of pairs
+        factors = [_row_factors(tiles), (tiles.own_columns, COLUMNS, PAIR)]
         own = [(-3, -2), (-3, -1)]
     (down, mine), (across, others) = (_cut(s, *direction) for direction in zip(loops, factors, own))
     return (*down[:-1], *across[:-1], down[-1], across[-1]), (*mine, *others)
+
+
+def _row_factors(tiles: Tiles) -> tuple[int, ...]:
+    """Groups of 64 rows, if there are several, and warps of 16, or warps and tiles of 16; halves of 8, lanes."""
+    if not tiles.grouped:
+        return tiles.own_rows, ROWS, HALF
+    return (*((GROUP_ROWS,) if tiles.rows > GROUP_ROWS else ()), ROWS, HALF)
+
+
+def row_digits(s: Schedule, tiles: Tiles, loop: str) -> Digits:
+    """``loop`` through the rows of a tile by matrix instructions alone: each thread has those that it has sums of."""
+    return _cut(s, loop, _row_factors(tiles), (-2,) if tiles.grouped else (-3, -2))
 
 
 def plain_factors(side: Side, size: int, own: int) -> tuple[int, ...]:

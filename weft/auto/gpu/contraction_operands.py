@@ -6,10 +6,12 @@ from math import gcd
 
 from weft.auto.gpu.box_loops import box_layout, deep_layout, split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, plain_factors, split_names
-from weft.auto.gpu.contraction_product import Product, Side
+from weft.auto.gpu.contraction_product import Product, Side, whole_bytes
+from weft.auto.gpu.contraction_results import Kept, Ways
 from weft.auto.gpu.contraction_tiles import FETCHED_BYTES, GROUP, Tiles, streamed_side, tiles_together, uneven_sides
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.grid import as_one
+from weft.auto.stages import Stage
 from weft.schedules.find import find_buffer
 from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
@@ -27,10 +29,10 @@ def outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, .
     columns, across = split_loops(s, loops[1], p.columns.sizes_of(tiles.columns))
     streamed = streamed_side(p, tiles, draft.machine)
     wanted = GROUP if streamed is None else tiles.stages
-    groups, some = _in_groups(s, rows, p.rows.last_tiles_of(tiles.rows), wanted)
+    groups, some = in_groups(s, rows, p.rows.last_tiles_of(tiles.rows), wanted)
     outer = (*p.batch, *boxes, *groups, *columns, *some)
     if streamed is p.columns:
-        groups, some = _in_groups(s, columns[-1], p.columns.last_tiles_of(tiles.columns), wanted)
+        groups, some = in_groups(s, columns[-1], p.columns.last_tiles_of(tiles.columns), wanted)
         outer = (*p.batch, rows, *groups, *some)
     if p.cut is not None:
         return outer, down, across, *p.cut
@@ -41,7 +43,7 @@ def outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, .
     return outer, down, across, outer[-1], as_one(draft, (*p.around, p.depth))
 
 
-def _in_groups(s: Schedule, loop: str, count: int, wanted: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def in_groups(s: Schedule, loop: str, count: int, wanted: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """``loop`` over so many tiles, as those over groups of them, if any, and through a group, if that is several."""
     together = tiles_together(count, wanted)
     if together == count:
@@ -132,3 +134,14 @@ def cooperate(
         if written_out:
             s.unroll(turns)
     draft.scheduled.add(load)
+
+
+def store_results(draft: GpuDraft, kept: Kept, reader: tuple[Stage, Ways] | None, tiles: Tiles) -> None:
+    """Results that go through shared memory, stored from there by threads side by side."""
+    if kept.results is None or reader is None:
+        return
+    s, (block, storage), written = draft.s, kept.results, reader[0].write.buffer
+    size = find_buffer(s.kernel, storage).dtype.itemsize
+    wide = whole_bytes(written) * size // written.dtype.itemsize
+    cooperate(draft, block, storage, len(s.loops(block)) - 2, tiles.threads, written_out=True, widest=wide)
+    s.pad_rows(storage, WIDEST // size, strided=block == reader[0].name)

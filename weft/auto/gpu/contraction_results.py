@@ -5,7 +5,7 @@ Results narrower than sums go through shared memory, so that threads side by sid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.auto.align import counterparts
@@ -55,13 +55,13 @@ def _staged_columns(tiles: Tiles) -> int:
     return 2 * BLOCK if tiles.columns % (2 * BLOCK) == 0 else column_block(tiles.columns)
 
 
-def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage, with_sums: bool) -> bool:
-    """Whether shared memory also holds results, or sums, where they go through it."""
+def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage, with_sums: bool, besides: int = 0) -> bool:
+    """Whether shared memory also holds results, or sums, where they go through it, and so many bytes ``besides``."""
     size = p.stage.write.buffer.dtype.itemsize if with_sums else reader.write.buffer.dtype.itemsize
     columns = column_block(tiles.columns) if with_sums else _staged_columns(tiles)
     staged = tiles.rows * (columns + WIDEST // size) * size
     operands = tiles.shared_bytes(p.rows.access.buffer.dtype.itemsize)
-    return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
+    return operands + staged + besides + RESERVED_SHARED <= draft.machine.shared_per_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +225,10 @@ def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
     return sizes
 
 
-def fold_sums(draft: GpuDraft, p: Product, tiles: Tiles, sums: str) -> None:
-    """Storage of a block for ``sums`` as large as a tile; those of several parts come first."""
+def fold_sums(draft: GpuDraft, p: Product, tiles: Tiles, sums: str, sizes: Mapping[str, int] | None = None) -> None:
+    """Storage of a block for ``sums`` as large as a tile, or of other ``sizes``; those of several parts come first."""
     of_parts = len(find_buffer(draft.s.kernel, sums).shape) - p.stage.write.buffer.rank
-    folded = [(of_parts + _written_dimension(p, i), size) for i, size in _tile_sizes(p, tiles).items()]
+    folded = [(of_parts + _written_dimension(p, i), size) for i, size in (sizes or _tile_sizes(p, tiles)).items()]
     draft.fold(sums, folded)
 
 

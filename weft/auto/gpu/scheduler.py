@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.auto.block_factors import group_factors
+from weft.auto.gpu.block_sums import take_blocks
 from weft.auto.gpu.chained_products import take_pairs
 from weft.auto.gpu.columns import COLUMNS
 from weft.auto.gpu.contraction import CONTRACTION, take_prologues
@@ -64,6 +66,8 @@ def auto_schedule_gpu(
     split_shared_axes(draft)
     take_scores(draft)
     narrow_factors(draft)
+    take_blocks(draft)
+    group_factors(draft)
     fuse_stages(draft)
     stride_sums(draft)
     merge_product_axes(draft)

@@ -1,7 +1,7 @@
 """Small integers of two lanes computed at once, in the halves of a word, where floats of 16 bits are made of them.
 
 Weights of 4 bits, say: two bytes of a word are put 16 bits apart by one instruction, and every shift and mask then
-serves two of them.
+serves two of them. `pair_formulas` tells what formulas are such.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from weft.ir.expr import Binary, Cast, Const, Expr, Select, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Store
-from weft.ir.visit import substitute
+from weft.ir.visit import substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
-from weft.target.c_text.emit_expr import emit_pointer
+from weft.target.c_text.emit_expr import emit_expr, emit_pointer
 from weft.target.cuda.emit_context import Function
+from weft.target.cuda.pair_formulas import CODE, TOGETHER, is_float4_of, is_narrow, least_of, split_scale
 
 #: A word with a number in both halves, and the most that a half and a byte hold.
 BOTH, MOST, BYTE = 0x10001, 0xFFFF, 0xFF
-
-
-#: How many integers side by side floats have for one exponent.
-_TOGETHER = {"bfloat16": 128, "float16": 1024}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +38,26 @@ class Bytes:
 
 
 def emit_pairs(f: Function, loop: For, s: Store, bytes: int, loads: Mapping[Expr, Bytes]) -> bool:
-    """Small integers as floats, an element of each half of the lanes at a time, stored by ``bytes``; False where ``s``
-    does not store such."""
+    """Small integers, or floats of 4 bits, as floats, an element of each half of the lanes at a time, stored by
+    ``bytes``; also times what is the same for all of them. False where ``s`` does not store such."""
     ranges = {**f.ranges, loop.var.name: loop_range(loop, f.ranges)}
-    least, extent = _least_of(s.value, s.buffer, ranges), constant_extent(loop) or 0
-    if least is None or loop.lo != idx(0):
+    extent = constant_extent(loop) or 0
+    made, scale = split_scale(s.value, loop.var, loads)
+    if made is None or loop.lo != idx(0) or s.buffer.dtype.name not in TOGETHER:
         return False
     names = {load: f.fresh(f"{given.buffer}_words") for load, given in loads.items()}
     pairs = Pairs(loop.var, ranges, {load: (names[load], given.sharing) for load, given in loads.items()})
-    words = [pairs.word(s.value, n, n + extent // 2, least) for n in range(extent // 2)]
-    if None in words:
+    words = _converted(f, pairs, made, s.buffer.dtype.name, extent // 2)
+    if words is None:
         return False
     for load, given in loads.items():
         f.line(f"unsigned {names[load]}[{extent // given.sharing // 4}];")
         f.line(f"{f.use('load')}<{given.bytes}>({names[load]}, reinterpret_cast<const unsigned*>({given.source}));")
-    array, small = f.fresh(f"{s.buffer.name}_v"), f.use(f"small_pair_{s.buffer.dtype.name}")
+    times = ("", "") if scale is None else _times(f, scale, s.buffer)
+    array = f.fresh(f"{s.buffer.name}_v")
     f.line(f"const unsigned {array}[{len(words)}] = {{")
     for word in words:
-        f.line(f"  {small}<{least}>({word}),")
+        f.line(f"  {times[0]}{word}{times[1]},")
     f.line("};")
     first = tuple(simplify(substitute(i, {loop.var: loop.lo}), f.ranges) for i in s.indices)
     pointer = f"reinterpret_cast<unsigned*>({emit_pointer(f, s.buffer, first)})"
@@ -66,15 +65,30 @@ def emit_pairs(f: Function, loop: For, s: Store, bytes: int, loads: Mapping[Expr
     return True
 
 
-def _least_of(value: Expr, buffer: Buffer, ranges: Mapping[str, Interval]) -> int | None:
-    """The least of integers that ``buffer`` has as floats of 16 bits; None where they are not such, or too many."""
-    most = _TOGETHER.get(buffer.dtype.name, 0)
-    if not isinstance(value, Cast) or not value.operand.dtype.is_integer:
+def _converted(f: Function, pairs: Pairs, made: Expr, narrow: str, count: int) -> list[str] | None:
+    """Calls that make each pair of floats; None where they are neither small integers nor floats of 4 bits."""
+    least = least_of(made, narrow, pairs.ranges)
+    if least is not None:
+        words = [pairs.word(made, n, n + count, least) for n in range(count)]
+        function = f"small_pair_{narrow}", f"<{least}>"
+    else:
+        words = [pairs.code(made, n, n + count) for n in range(count)]
+        function = f"float4_pair_{narrow}", ""
+    if None in words:
         return None
-    values = bounds(value.operand, ranges)
-    if values.lo is None or values.hi is None or values.lo < -most or values.hi >= values.lo + most:
-        return None
-    return values.lo
+    return [f"{f.use(function[0])}{function[1]}({word})" for word in words]
+
+
+def _times(f: Function, scale: Expr, buffer: Buffer) -> tuple[str, str]:
+    """What comes before and after a pair that ``scale`` is multiplied with: as floats or, where that is the same, as
+    narrow floats."""
+    number, narrow = f.fresh("scale"), buffer.dtype.name
+    f.line(f"const float {number} = {emit_expr(f, scale).text};")
+    if not is_narrow(scale, buffer.dtype):
+        return f"{f.use(f'scale_pair_{narrow}')}(", f", {number})"
+    both = f.fresh("scales")
+    f.line(f"const unsigned {both} = {f.use(f'pack_{narrow}')}({number}, {number});")
+    return f"{f.use(f'multiply_pairs_{narrow}')}(", f", {both})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +122,8 @@ class Pairs:
     bytes_of: Mapping[Expr, tuple[str, int]]
 
     def word(self, value: Expr, one: int, other: int, least: int) -> str | None:
-        """The integers of two lanes that ``value`` makes floats of, less ``least``; None where they are not computed
-        alike."""
-        assert isinstance(value, Cast)
-        e, added = value.operand, -least
+        """The integers of two lanes, less ``least``; None where they are not computed alike."""
+        e, added = value, -least
         while isinstance(e, Binary) and e.op in ("+", "-") and isinstance(e.right, Const) and e.dtype.bits >= 32:
             added += int(e.right.value) if e.op == "+" else -int(e.right.value)
             e = e.left
@@ -119,6 +131,14 @@ class Pairs:
         if field is None or not bounds(e, self.ranges).within(max(0, -added), MOST - max(0, added)):
             return None
         return field.text if added == 0 else f"{field.text} + {added % (1 << 32)}u * {BOTH:#x}u"
+
+    def code(self, value: Expr, one: int, other: int) -> str | None:
+        """The codes of two lanes whose floats of 4 bits ``value`` is, in the low bits of both halves."""
+        for e in walk(value):
+            if isinstance(e, Expr) and e.dtype.is_integer and e.dtype.bits >= 32 and is_float4_of(value, e):
+                field = self._field(e, one, other)
+                return field.text if field is not None and field.mask <= CODE else None
+        return None
 
     def _field(self, e: Expr, one: int, other: int) -> Field | None:
         """``e`` of two lanes, each from 0 to 65535."""

@@ -57,7 +57,7 @@ register(
             options="aligned, missing_for, has_registers",
         ),
         _own("persist_blocks", needs="grid form", only_if="hardware intrinsics", options="cores, blocks_a_core"),
-        _own("select_products", needs="grid form", only_if="hardware intrinsics", options="missing_for"),
+        _own("select_products", needs="grid form", only_if="hardware intrinsics", options="missing_for, fast"),
     ]
 )
 #: The forms of program that can be written down as CUDA C++.

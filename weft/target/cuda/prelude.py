@@ -362,6 +362,8 @@ for _narrow, _widen in _WIDEN_PAIR.items():
 }}"""
 
 #: The names that generated text must not use for something else.
+for _narrow in ("float16", "bfloat16"):
+    _NEEDS |= {f"{_made}_{_narrow}": (f"widen_{_narrow}",) for _made in ("multiply_pairs", "scale_pair")}
 RESERVED = frozenset(_TEXTS) | {"widen", "saturated", "saturated_small", "atomic_word"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

@@ -52,11 +52,12 @@ from weft.target.cuda.fetched_fragments import FetchedFragments, moved
 from weft.target.cuda.intrinsics import MMA, WGMMA
 from weft.target.cuda.overlap_products import is_product, overlapped
 from weft.target.cuda.read_products import GroupProducts, Products, Site, read_groups, read_products
+from weft.target.cuda.settle_blocks import settled
 from weft.target.cuda.start_early import started_early
 from weft.target.cuda.swizzle import find_swizzled
 
 
-def select_products(kernel: Kernel, *, missing_for: Callable[[Hardware], Sequence[str]]) -> Kernel:
+def select_products(kernel: Kernel, *, missing_for: Callable[[Hardware], Sequence[str]], fast: bool = False) -> Kernel:
     """``kernel``, in grid form, with calls of matrix instructions where operands lie as these need them."""
     nests = {n.intrinsic for n in walk(kernel) if isinstance(n, Tensorized)}
     known = frozenset(h.name for h in (*MMA, *WGMMA) if h.name in nests and not missing_for(h))
@@ -64,7 +65,8 @@ def select_products(kernel: Kernel, *, missing_for: Callable[[Hardware], Sequenc
         return kernel
     sizes = {v.name: Interval(0, None) for b in kernel.buffers for e in b.shape for v in walk(e) if isinstance(v, Var)}
     taken = used_names(kernel)
-    select = _Select(known, lambda name: fresh_name(name, taken), Site((), sizes, frozenset(), frozenset()))
+    site = Site((), sizes, frozenset(), frozenset())
+    select = _Select(known, lambda name: fresh_name(name, taken), site, fast=fast)
     return replace(kernel, body=select.stmt(kernel.body))
 
 
@@ -87,6 +89,7 @@ class _Select:
     fresh: Callable[[str], str]
     site: Site
     rings: frozenset[str] = frozenset()
+    fast: bool = False
 
     def stmt(self, s: Stmt) -> Stmt:
         if isinstance(s, Tensorized):
@@ -119,6 +122,7 @@ class _Select:
         within = inner.making(s.body)
         bulk = overlapped(s, within.started) or started_early(s, within.started)
         bulk = bulk or inner.bulk_loop(s) or inner.parts_loop(s)
+        bulk = bulk or settled(s, within.started, self.fresh, fast=self.fast)
         if bulk is not None:
             return bulk
         found = inner.read_loop(s)

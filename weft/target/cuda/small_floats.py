@@ -1,4 +1,5 @@
-"""Floats of 8 bits in CUDA C++: converted two at a time by way of float16, before sm_89 by integer arithmetic."""
+"""Floats of 8 bits in CUDA C++: converted two at a time by way of float16, before sm_89 by integer arithmetic. Pairs of
+narrow floats in a word, made of floats of 4 bits."""
 
 from __future__ import annotations
 
@@ -45,5 +46,31 @@ for _type in SMALL_FLOATS:
         f"to_{_type}": f"""{_INLINE} {_type} to_{_type}(float x) {{
   const {_type} y = {{(unsigned char)pack_{_type}(x, 0.0f)}};
   return y;
+}}""",
+    }
+
+#: Two floats of 16 bits in a word: each alone; times two others; times a float, each rounded once; made of the codes of
+#: two floats of 4 bits (e2m1), whose bits are exponent and fraction of a very small number.
+for _narrow, _ptx, _shift, _large in (("bfloat16", "bf16", 6, "0x7e807e80u"), ("float16", "f16", 9, "0x74007400u")):
+    SMALL_TEXTS |= {
+        f"half_{_narrow}": f"""{_INLINE} {_narrow} half_{_narrow}(unsigned x) {{
+  const {_narrow} y = {{(unsigned short)x}};
+  return y;
+}}""",
+        f"multiply_pairs_{_narrow}": f"""{_INLINE} unsigned multiply_pairs_{_narrow}(unsigned x, unsigned y) {{
+#if __CUDA_ARCH__ >= 800
+  unsigned z;
+  asm("fma.rn.{_ptx}x2 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(y), "r"(0x80008000u));
+  return z;
+#else
+  return pack_{_narrow}(widen(half_{_narrow}(x)) * widen(half_{_narrow}(y)),
+                        widen(half_{_narrow}(x >> 16)) * widen(half_{_narrow}(y >> 16)));
+#endif
+}}""",
+        f"scale_pair_{_narrow}": f"""{_INLINE} unsigned scale_pair_{_narrow}(unsigned x, float scale) {{
+  return pack_{_narrow}(widen(half_{_narrow}(x)) * scale, widen(half_{_narrow}(x >> 16)) * scale);
+}}""",
+        f"float4_pair_{_narrow}": f"""{_INLINE} unsigned float4_pair_{_narrow}(unsigned x) {{
+  return multiply_pairs_{_narrow}((x & 0x70007u) << {_shift} | (x & 0x80008u) << 12, {_large});
 }}""",
     }
