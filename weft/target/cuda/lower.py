@@ -36,6 +36,7 @@ PASSES = (
     "simplify",
     "multiply_reciprocals",
     "join_threads",
+    "fill_edges",
     "shift_rows",
     "keep_within_rows",
     "cut_pieces",

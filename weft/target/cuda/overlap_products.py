@@ -6,7 +6,7 @@ next one is done, so the first products of that one are started before::
     first product of iteration 0; wait for it; what is done with its sums, and with those of the second product
     for each iteration n but the last:
       await turn n + 1 and start the first product of n + 1
-      start the second product of n; wait for the first product of n + 1
+      start the second product of n; wait for the first product of n + 1, and release what only that needed of a tile
       what is done with the first's sums in n + 1
       wait for the second product of n, and release its turn; what is done with its sums in n + 1
     second product of the last iteration; wait for it, and release its turn
@@ -105,10 +105,10 @@ def _turned(
 
     last, following = simplify(s.hi - 1), s.var + 1
     body = [*at(following, *begin), *multiplied, hint("products_wait", idx(1)), *holds,
-            *at(following, *cut.between, *cut.releases), *_settled(second, 0), release,
+            *at(following, *cut.releases, *cut.between), *_settled(second, 0), release,
             *at(following, *cut.after)]  # fmt: skip
     return sequence([
-        *at(s.lo, within(*begin, hint("products_wait", idx(0)), *holds, *cut.between, *cut.releases, *cut.after)),
+        *at(s.lo, within(*begin, hint("products_wait", idx(0)), *holds, *cut.releases, *cut.between, *cut.after)),
         replace(s, hi=last, body=within(*body)), *at(last, *multiplied, *_settled(second, 0), release),
     ])  # fmt: skip
 
