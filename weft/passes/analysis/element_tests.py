@@ -145,6 +145,8 @@ class ElementTests:
             return True
         assumed |= {(name, gap)}
         for use in self.uses.get(name, ()):
+            if use.into is not None and Load(use.into.buffer, use.into.indices) == use.load:
+                continue
             here = self.at(gap, use.load, use.ranges)
             if here is None:
                 return False

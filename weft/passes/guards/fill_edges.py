@@ -30,7 +30,7 @@ from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select,
 from weft.ir.interval import Ranges, bounds
 from weft.ir.nesting import around, flat, has_loop, inner_statements, replace_in, sequence, statements
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized
-from weft.ir.visit import children, fresh_name, loads, map_statements, mentions, rewrite, stores, used_names
+from weft.ir.visit import children, free_vars, fresh_name, loads, map_statements, mentions, rewrite, stores, used_names
 from weft.passes.analysis.combined_values import neutral
 from weft.passes.analysis.conditions import all_of, conjuncts, guarded
 from weft.passes.analysis.element_tests import Digit, ElementTests, Gap, Use, digits_of
@@ -202,10 +202,16 @@ class _Edge:
         for s, ranges in _all_leaves(self.alloc.body):
             if isinstance(s, Store):
                 self._follow(s, ranges)
-        after = ElementTests.of(self._without_tests(self.alloc.body, {}))
-        return not any(
-            self._fails(use.load, use.ranges) in use.facts for made in self.contents for use in after.uses.get(made, ())
-        )
+        after = ElementTests.of(self._without_tests(self.alloc.body, {})).uses
+        kept = {f for made in self.known.inner for use in after.get(made, ()) for f in use.facts}
+        return self._outside(self.test) not in map(self._outside, kept)
+
+    def _outside(self, gap: Gap) -> Gap:
+        """What of a test is not of loops through elements: the same for all tests of one edge."""
+        inner = self.known.inner[self.alloc.buffer.name]
+        is_digit = {d.var for d in self.digits}
+        kept = ((e, n) for e, n in gap[0] if e not in is_digit and inner.isdisjoint(free_vars(e)))
+        return frozenset(kept), gap[1]
 
     def _is_whole(self) -> bool:
         """Whether digits count all elements."""

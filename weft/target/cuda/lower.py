@@ -37,6 +37,7 @@ PASSES = (
     "multiply_reciprocals",
     "join_threads",
     "fill_edges",
+    "defer_totals",
     "shift_rows",
     "keep_within_rows",
     "cut_pieces",
@@ -46,6 +47,7 @@ PASSES = (
     "select_products",
     "split_casts",
     "hoist_addends",
+    "pair_operands",
     "separate_masks",
     "decide_by_first_lane",
 )
