@@ -18,6 +18,7 @@ TEXT = """kernel k(A: float32[4, 8, 4], B: float32[4], out O: float32[8], out R:
       alloc L: float32[1] in local
       L[0] = START
       for t in 0:4 {
+        call products_wait(0)
         L[0] = L[0] * FACTOR
         alloc p: float32[1] in local {
           p[0] = 0.0

@@ -18,6 +18,7 @@ TEXT = """kernel k(A: float32[10, 12], out O: float32[10], out R: float32[16]) {
     M[0] = -inf
     L[0] = 0.0
     for t in 0:2 {
+      call products_wait(0)
       alloc P: float32[8] in local
       unroll i in 0:4 { unroll j in 0:2 {
         P[i * 2 + j] = b * 8 + s < 10 && t * 8 + i * 2 + j < 12 ? A[b * 8 + s, t * 8 + i * 2 + j] : 0.5

@@ -14,6 +14,7 @@ TEXT = """kernel k(A: float32[8, 6], out O: float32[8]) {
   block b in 0:1 { thread s in 0:8 {
     alloc M: float32[2] in local
     alloc X: float32[6] in local
+    call products_wait(0)
     unroll i in 0:2 { M[i] = 0.5 }
     unroll i in 0:6 { X[i] = A[s, i] }
     unroll i in 0:3 { unroll j in 0:2 { UPDATE } }

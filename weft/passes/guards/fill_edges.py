@@ -13,8 +13,9 @@
 First, tests of elements that nobody sees where they fail are dropped: computing rows beyond an edge costs less than
 asking for each. Then, what an extremum is taken of holds what changes none where its test fails, and tests of what is
 computed from it are dropped where that changes nothing, either. One nest is left that asks, of which
-`separate_masks` makes one question a tile; the others are as they are for tiles that come out even. For fast numerics:
-what is not known is taken to be finite, and the sign of a zero not to matter.
+`separate_masks` makes one question a tile; the others are as they are for tiles that come out even. Only launches are
+looked at in which matrices are multiplied. For fast numerics: what is not known is taken to be finite, and the sign of
+a zero not to matter.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from weft.passes.analysis.combined_values import neutral
 from weft.passes.analysis.conditions import all_of, conjuncts, guarded
 from weft.passes.analysis.element_tests import Digit, ElementTests, Gap, Use, digits_of
 from weft.passes.analysis.loop_ranges import loop_range, ranges_inside
+from weft.passes.analysis.matrix_work import has_products
 
 #: Storage that a thread has to itself.
 OWN = ("local", "register")
@@ -47,7 +49,7 @@ def fill_edges(kernel: Kernel) -> Kernel:
 
     def visit(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "block":
-            return _filled(_dropped(s), taken) if any(isinstance(n, If) for n in statements(s)) else s
+            return _filled(_dropped(s), taken) if has_products(s) else s
         return map_statements(s, visit)
 
     return replace(kernel, body=visit(kernel.body))

@@ -8,8 +8,8 @@
       thread_reduce { L = L + p of all } }         }
                                                    L = 0; thread_reduce { L = L + p of all }
 
-Each thread keeps its own part, which is rescaled as the total is: ``c`` is the same for all that share it. For fast
-numerics: terms are added in another order.
+Each thread keeps its own part, which is rescaled as the total is: ``c`` is the same for all that share it. Only in
+launches in which matrices are multiplied. For fast numerics: terms are added in another order.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from weft.ir.nesting import find_path, flat, inner_statements, perfect_nest, rep
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt, Store, Tensorized
 from weft.ir.visit import Node, loads, map_statements, mentions, rewrite, stores, substitute
 from weft.passes.analysis.loop_ranges import constant_extent
+from weft.passes.analysis.matrix_work import has_products
 from weft.passes.analysis.thread_reductions import Reduction, is_reduction, read_reduction
 from weft.passes.analysis.uniform_values import differs
 
@@ -30,7 +31,9 @@ def defer_totals(kernel: Kernel) -> Kernel:
     """``kernel``, in grid form, with reductions across threads moved out of loops."""
 
     def visit(s: Stmt) -> Stmt:
-        return _deferred(s) if isinstance(s, For) and s.kind == "block" else map_statements(s, visit)
+        if isinstance(s, For) and s.kind == "block":
+            return _deferred(s) if has_products(s) else s
+        return map_statements(s, visit)
 
     return replace(kernel, body=visit(kernel.body))
 

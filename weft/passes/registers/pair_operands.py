@@ -4,7 +4,8 @@
 
     unroll i, j in 0:2 { m = max(m, x[i, j]) }   ->   unroll i { m = max(m, max(x[i, 0], x[i, 1])) }
 
-As many operations, of which half as many wait for one another. For fast numerics: sums are added in another order.
+As many operations, of which half as many wait for one another. Only in launches in which matrices are multiplied. For
+fast numerics: sums are added in another order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, loads, map_statements, substitute
 from weft.passes.analysis.loop_ranges import constant_extent
+from weft.passes.analysis.matrix_work import has_products
 
 _OPERATORS = ("max", "min", "+")
 
@@ -24,6 +26,8 @@ def pair_operands(kernel: Kernel) -> Kernel:
     """``kernel`` with innermost loops of two iterations, which are written out, as one operation more."""
 
     def visit(s: Stmt) -> Stmt:
+        if isinstance(s, For) and s.kind == "block" and not has_products(s):
+            return s
         if isinstance(s, For) and s.kind == "unroll" and isinstance(s.body, Store):
             return _paired(s, s.body)
         return map_statements(s, visit)
