@@ -12,7 +12,6 @@ PASSES = (
     _pass("defer_totals", needs="grid form", only_if="fast numerics, thread loops, hardware intrinsics"),
     _pass("hoist_addends", needs="grid form", only_if="fast numerics, unroll loops"),
     _pass("start_sums", needs="grid form", only_if="fast numerics, unroll loops, hardware intrinsics"),
-    _pass("pair_operands", needs="grid form", only_if="fast numerics, unroll loops, hardware intrinsics"),
     _pass("unroll_registers", needs="no blocks", only_if="register storage"),
     _pass("unroll_steps", needs="no blocks, strip mined", only_if="register storage", options="slots"),
 )

@@ -48,7 +48,6 @@ PASSES = (
     "place_waits",
     "persist_blocks",
     "select_products",
-    "pair_operands",
     "separate_masks",
     "decide_by_first_lane",
 )

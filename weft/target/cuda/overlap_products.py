@@ -110,9 +110,11 @@ def _turned(
     def at(n: Expr, *body: Stmt) -> list[Stmt]:
         return [simplify(substitute(part, {s.var: n})) for part in body]
 
+    # Waited for once more, though it is there: the assembler moves no wait for products up across that.
+    again = [n for n in cut.fills if is_hint(n, "turn_await")]
     last, following = simplify(s.hi - 1), s.var + 1
     body = [*at(following, *begin), *multiplied, hint("products_wait", idx(1)), *holds,
-            *at(following, *cut.releases, *cut.between), *_settled(second, 0), release,
+            *at(following, *cut.releases, *cut.between, *again), *_settled(second, 0), release,
             *at(following, *cut.after), *values]  # fmt: skip
     first = [*values, *begin, hint("products_wait", idx(0)), *holds, *cut.releases, *cut.between, *cut.after, *values]
     return sequence([
