@@ -221,7 +221,9 @@ def _in_cpp_matrices(text: str) -> str:
         return ", ".join([first, *(others or [first])])
 
     groups = r"__device__ __forceinline__ void wgmma_([a-z0-9]+)_n(\d+)(?:_by_(\d+))?(_first)?\((.*?)\) \{.*?\n}\n"
-    given = "c, a, b, BLOCK, TILE, HALF, ODD, A_TRANSPOSED, B_TRANSPOSED, B_LEAD"
+    given = (
+        "c, (const char*)a + a_on, (const char*)b + b_on, BLOCK, TILE, HALF, ODD, A_TRANSPOSED, B_TRANSPOSED, B_LEAD"
+    )
     text = re.sub(
         groups,
         lambda m: (
@@ -237,7 +239,7 @@ def _in_cpp_matrices(text: str) -> str:
         left,
         lambda m: (
             f"void wgmma_{m[1]}_n{m[2]}_registers({m[3]})"
-            f" {{ host_wgmma_registers<{kinds[m[1]]}, {m[2]}>({given.replace('A_TRANSPOSED, ', '')}); }}\n"
+            f" {{ host_wgmma_registers<{kinds[m[1]]}, {m[2]}>({given.replace('A_TRANSPOSED, ', '').replace('(const char*)a + a_on', 'a')}); }}\n"
         ),
         text,
         flags=re.DOTALL,

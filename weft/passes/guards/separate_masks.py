@@ -22,8 +22,19 @@ from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.inequality import as_index, denied
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Barrier, Evaluate, For, If, Kernel, Let, Stmt, Store, Tensorized
-from weft.ir.visit import Node, count_nodes, free_vars, loads, map_statements, mentions, rewrite, substitute, walk
+from weft.ir.stmt import Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized
+from weft.ir.visit import (
+    Node,
+    count_nodes,
+    free_vars,
+    loads,
+    map_statements,
+    mentions,
+    rewrite,
+    stores,
+    substitute,
+    walk,
+)
 from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_pure, least_over, slack
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
@@ -73,8 +84,10 @@ def _separated(nest: For, place: _Place) -> Stmt:
     loops = [n for n in walk(nest) if isinstance(n, For)]
     own = {x.var.name: loop_range(x, {}) if constant_extent(x) else None for x in loops}
     found: dict[Expr, None] = {}
+    is_chosen = False
 
     def visit(n: Node) -> Node | None:
+        nonlocal is_chosen
         found_here = _choice(n)
         if found_here is None:
             return None
@@ -84,10 +97,21 @@ def _separated(nest: For, place: _Place) -> Stmt:
         if not by_element or any(c is None or _NEVER in c for c in asked):
             return None
         found.update(dict.fromkeys(c for parts in asked for c in parts or () if free_vars(c)))
+        is_chosen = True
         return rewrite(inside, visit)
 
     main = rewrite(nest, visit)
-    return If(all_of(list(found)), simplify(main), nest, span=nest.span) if found else nest
+    return _asked(list(found), simplify(main), nest) if is_chosen else nest
+
+
+def _asked(tests: Sequence[Expr], main: Stmt, nest: Stmt) -> Stmt:
+    """``main`` where all ``tests`` hold, which is nothing where it stores what is there already; else ``nest``."""
+    idle = all(isinstance(s, Store) and s.value == Load(s.buffer, s.indices) for s in stores(main))
+    main = Seq(()) if idle else main
+    if not tests:
+        return main
+    test = all_of(list(tests))
+    return If(denied(test), nest, span=nest.span) if idle else If(test, main, nest, span=nest.span)
 
 
 def _choice(n: Node) -> tuple[Node, Expr] | None:

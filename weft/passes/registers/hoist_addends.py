@@ -33,75 +33,79 @@ def hoist_addends(kernel: Kernel) -> Kernel:
 
     def visit(s: Stmt) -> Stmt:
         s = map_statements(s, visit)
-        if isinstance(s, Alloc) and s.buffer.dtype == dt.float32 and s.buffer.scope in ("register", "local"):
-            found = _Tile.find(s, stored, changing)
-            return s if found is None else found.hoisted()
-        return s
+        tile = Tile.find(s) if isinstance(s, Alloc) else None
+        return s if tile is None else _hoisted(tile, stored, changing) or s
 
     return replace(kernel, body=visit(kernel.body))
 
 
+def _hoisted(tile: Tile, stored: frozenset[str], changing: frozenset[str]) -> Stmt | None:
+    """The storage with what is added hoisted; None where that is nothing, or not all that read it can do without."""
+    bound = mentions(tile.alloc.body).bound
+
+    def is_fixed(e: Expr) -> bool:
+        names = free_vars(e).keys()
+        return not (names & bound or names & changing or {n.buffer.name for n in loads(e)} & stored)
+
+    rest, addend = _split(tile.store.value, is_fixed)
+    if addend is None or isinstance(addend, Const) or rest is None:
+        return None
+    return tile.changed(rest, lambda x, y: Binary("-", x, Binary("-", y, addend)), lambda m: m + addend)
+
+
 @dataclass(frozen=True)
-class _Tile:
-    """An array in registers, the nest that stores it, and what each element is of it: ``rest`` plus ``addend``."""
+class Tile:
+    """An array in registers, and the nest that stores it, an element at a time."""
 
     alloc: Alloc
     nest: For
     store: Store
-    rest: Expr
-    addend: Expr
 
     @staticmethod
-    def find(alloc: Alloc, stored: frozenset[str], changing: frozenset[str]) -> _Tile | None:
+    def find(alloc: Alloc) -> Tile | None:
         name = alloc.buffer.name
+        if alloc.buffer.dtype != dt.float32 or alloc.buffer.scope not in ("register", "local"):
+            return None
         writes = [n for n in stores(alloc.body) if n.buffer.name == name]
         write = writes[0] if len(writes) == 1 else None
         if not isinstance(write, Store) or name in mentions(alloc.body).addressed:
             return None
         nest = next((n for n in walk(alloc.body) if isinstance(n, For) and n.kind == "unroll" and _has(n, write)), None)
-        if nest is None:
-            return None
-        bound = mentions(alloc.body).bound
+        return None if nest is None else Tile(alloc, nest, write)
 
-        def is_fixed(e: Expr) -> bool:
-            names = free_vars(e).keys()
-            return not (names & bound or names & changing or {n.buffer.name for n in loads(e)} & stored)
-
-        rest, addend = _split(write.value, is_fixed)
-        if addend is None or isinstance(addend, Const) or rest is None:
-            return None
-        return _Tile(alloc, nest, write, rest, addend)
-
-    def hoisted(self) -> Stmt:
-        """The storage with what is added hoisted, where all that read it can do without."""
+    def changed(
+        self, value: Expr, exponent: Callable[[Expr, Expr], Expr], extremum: Callable[[Expr], Expr]
+    ) -> Stmt | None:
+        """The storage with ``value`` in place of what it holds, what ``exponent`` makes of an element and what is
+        taken off it in place of their difference, and ``extremum`` of the greatest; None where it is read otherwise."""
         reads = sum(n.buffer == self.alloc.buffer for n in loads(self.alloc.body))
         done = 0
 
-        def exponent(n: Node) -> Node | None:
+        def difference(n: Node) -> Node | None:
             nonlocal done
             if isinstance(n, Binary) and n.op == "-" and self._is_read(n.left) and not self._is_in(n.right):
                 done += 1
-                return Binary("-", n.left, Binary("-", n.right, self.addend))
+                return exponent(n.left, n.right)
             return None
 
         def visit(s: Stmt) -> Stmt:
             nonlocal done
             if s is self.nest:
-                return rewrite(s, lambda n: replace(self.store, value=self.rest) if n is self.store else None)
+                return rewrite(s, lambda n: replace(self.store, value=value) if n is self.store else None)
             parts = list(flat(s))
             if len(parts) < 2:
-                return rewrite(s, exponent) if isinstance(s, Store) else map_statements(s, visit)
+                return rewrite(s, difference) if isinstance(s, Store) else map_statements(s, visit)
             made: list[Stmt] = []
             for before, part in zip([None, *parts], parts):
                 if before is not None and self._is_extremum(before, part):
                     done += 1
-                    made += [part, rewrite(before, self._shifted)]
+                    made += [part, rewrite(before, lambda n: _updated(n, extremum))]
                 else:
                     made.append(visit(part))
             return sequence(made)
 
         body = visit(self.alloc.body)
-        return replace(self.alloc, body=body) if done == reads else self.alloc
+        return replace(self.alloc, body=body) if done == reads else None
 
     def _is_extremum(self, before: Stmt, s: Stmt) -> bool:
         """Whether ``s`` finds the maximum of elements, and ``before`` starts it with that of nothing."""
@@ -116,14 +120,15 @@ class _Tile:
         is_max = isinstance(value, Binary) and value.op == "max" and value.left == own and self._is_read(value.right)
         return is_start and is_max and len(loads(s)) == 2
 
-    def _shifted(self, n: Node) -> Node | None:
-        return replace(n, value=Load(n.buffer, n.indices) + self.addend) if isinstance(n, Store) else None
-
     def _is_read(self, e: Expr) -> bool:
         return isinstance(e, Load) and e.buffer == self.alloc.buffer
 
     def _is_in(self, e: Expr) -> bool:
         return any(n.buffer == self.alloc.buffer for n in loads(e))
+
+
+def _updated(n: Node, change: Callable[[Expr], Expr]) -> Node | None:
+    return replace(n, value=change(Load(n.buffer, n.indices))) if isinstance(n, Store) else None
 
 
 def _has(nest: For, store: Store) -> bool:

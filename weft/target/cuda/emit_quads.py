@@ -15,7 +15,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Load, Var, idx
 from weft.ir.offsets import linear_offset
 from weft.ir.stmt import Assign, For, If, Let, Stmt, Store, While
-from weft.ir.visit import free_vars, substitute, walk
+from weft.ir.visit import free_vars, loads, substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.target.c_text.c_types import storage_type
 from weft.target.c_text.emit_expr import emit_expr, emit_pointer
@@ -51,9 +51,12 @@ _STORE = """__device__ __forceinline__ void store_quad(void* to, const unsigned*
 }"""
 
 
-def emit_quads(f: Function, s: For) -> bool:
+def emit_quads(f: Function, s: For, only_if: Expr | None = None) -> bool:
     """``s``, a loop through tiles of 8 columns in which a lane stores two elements, for four lanes together; False
-    where it is no such loop, or perhaps not all four come here."""
+    where it is no such loop, or perhaps not all four come here.
+
+    What is stored ``only_if`` something is true is computed all the same: all lanes stay together.
+    """
     inner = s.body
     tiles = constant_extent(s) or 0
     if s.kind != "unroll" or s.lo != idx(0) or tiles % LANES or not tiles or not isinstance(inner, For):
@@ -63,6 +66,8 @@ def emit_quads(f: Function, s: For) -> bool:
         return False
     if f.divergent or store.buffer.scope != "global" or store.buffer.dtype.itemsize != 2 or not _is_quad(f, s, store):
         return False
+    if only_if is not None and not all(f.memory(n.buffer).is_private for n in loads(store.value)):
+        return False
     own = Buffer(f.fresh("quad"), store.buffer.dtype, (idx(OWN * tiles),), scope="register")
     place = s.var * OWN + inner.var
     f.line(f"__align__(16) {storage_type(own.dtype)} {own.name}[{OWN * tiles}];")
@@ -70,13 +75,14 @@ def emit_quads(f: Function, s: For) -> bool:
     emit_stmt(f, replace(s, body=replace(inner, body=replace(store, buffer=own, indices=(place,)))))
     del f.buffers[own.name]
     first: dict[Var, Expr] = {s.var: idx(0), inner.var: idx(0)}
+    test = "" if only_if is None else f"if ({emit_expr(f, only_if).text}) "
     for group in range(tiles // LANES):
         words = f"reinterpret_cast<unsigned*>({own.name}) + {LANES * group}"
         to = emit_pointer(f, store.buffer, tuple(substitute(i, first) for i in store.indices))
         lane = emit_expr(f, f.lane).inside(LEVEL["*"])
         f.line(f"{f.define('turn_quad', _TURN)}({words});")
         where = f"{to} + {lane} * {TILE - OWN}" + (f" + {group * LANES * TILE}" if group else "")
-        f.line(f"{f.define('store_quad', _STORE)}({where}, {words});")
+        f.line(f"{test}{f.define('store_quad', _STORE)}({where}, {words});")
     return True
 
 

@@ -29,7 +29,7 @@ from weft.target.cuda.emit_context import LEVEL, Code, Function
 from weft.target.cuda.emit_wgmma import emit_place
 from weft.target.cuda.launch_bounds import Roles, choose_roles, kept_words, largest_words
 from weft.target.cuda.machine import WARP, GpuMachine
-from weft.target.cuda.persist_blocks import bulk_copies, find_bulk_loop
+from weft.target.cuda.persist_blocks import PIECES, TILES, bulk_copies, find_bulk_loop
 from weft.target.cuda.program import TensorMap
 from weft.target.cuda.read_boxes import Box, read_box, turn_bytes
 from weft.target.cuda.read_launches import Grid, extents
@@ -148,7 +148,8 @@ def emit_roles(
             f.line(f"{f.define('give_registers', _REGISTERS.format(name='give', way='dec'))}<{roles.moved[0]}>();")
         rest = [f"threadIdx.{a} == 0" for a in "xyz" if a < axis]
         with f.braces(f"if ({' && '.join([f'threadIdx.{axis} == {first}', *rest])})"):
-            emit_stmt(f, simplify(substitute(_producer(body), {x.var: idx(0) for x in threads}), f.ranges))
+            orders = _pieces_first(_producer(body))
+            emit_stmt(f, simplify(substitute(orders, {x.var: idx(0) for x in threads}), f.ranges))
     with f.braces("else"):
         if roles.moved:
             f.line(f"{f.define('take_registers', _REGISTERS.format(name='take', way='inc'))}<{roles.moved[1]}>();")
@@ -179,6 +180,27 @@ def _producer(s: Stmt) -> Stmt:
     if not bulk_copies(s):
         return _NOTHING
     return _producer(s.body) if isinstance(s, Alloc) else map_statements(s, _producer)
+
+
+def _pieces_first(s: Stmt) -> Stmt:
+    """``s`` with the first turn of pieces, where it stands alone, ordered before what is fetched once for the tile.
+
+    That waits until the tile before has used its own, whereas for the pieces there are turns free before.
+    """
+    if not isinstance(s, Seq):
+        return map_statements(s, _pieces_first)
+    parts = [_pieces_first(part) for part in flat(s)]
+    claims = [n for n, part in enumerate(parts) if _is_hint(part, "turn_claim")]
+    rings = [part.call.args[1] for n in claims if isinstance(part := parts[n], Evaluate)]
+    if rings[:2] != [TILES, PIECES]:
+        return sequence(parts)
+    tile, piece = claims[:2]
+    end = next((n for n in range(piece + 1, len(parts)) if not bulk_copies(parts[n]) or _is_loop(parts[n])), len(parts))
+    return sequence([*parts[:tile], *parts[piece:end], *parts[tile:piece], *parts[end:]])
+
+
+def _is_loop(s: Stmt) -> bool:
+    return isinstance(s, For)
 
 
 def _consumer(s: Stmt, loop: For) -> Stmt:

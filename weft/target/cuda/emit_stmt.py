@@ -104,6 +104,8 @@ def _if(f: Function, s: If) -> None:
         emit_stmt(f, s.then)
         f.copies_if = ""
         return
+    if s.otherwise is None and isinstance(s.then, For) and not diverges(f, s) and emit_quads(f, s.then, s.condition):
+        return
     with _met(f, s):
         emit_if(f, s)
 

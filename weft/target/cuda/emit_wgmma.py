@@ -13,27 +13,29 @@ from weft.target.cuda.emit_mma import ptx_types
 from weft.target.cuda.intrinsics import STEP_BYTES
 from weft.target.cuda.read_products import BLOCK, TILE, row_length
 
-_PLACE = """__device__ __forceinline__ unsigned long long matrix_place(const void* p, int lead) {
+#: Of a matrix that is so many bytes further on: of all that begin at one place, what is common is computed once.
+_PLACE = """__device__ __forceinline__ unsigned long long matrix_place(const void* p, int on, int lead) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(p);
-  return (unsigned long long)((at & 0x3ffff) >> 4) | (unsigned long long)(lead >> 4) << 16 | 64ull << 32 | 1ull << 62;
+  const unsigned low = ((at & 0x3ffff) >> 4 | (unsigned)(lead >> 4) << 16) + (unsigned)(on >> 4);
+  return (unsigned long long)low | 64ull << 32 | 1ull << 62;
 }"""
 #: For sums that are BLOCK, TILE, HALF and ODD elements apart for each block of columns, 8 columns, 8 rows and 1 column.
 _WGMMA = """template <int BLOCK, int TILE, int HALF, int ODD, bool A_TRANSPOSED, bool B_TRANSPOSED, int B_LEAD>
-__device__ __forceinline__ void {name}({sums}* c, const void* a, const void* b) {{
+__device__ __forceinline__ void {name}({sums}* c, const void* a, int a_on, const void* b, int b_on) {{
   asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{types} "
                "{{{outs}}}, "
                "{left}, {right}, {flags};"
                : {regs}
-               : "l"(matrix_place(a, 16)), "l"(matrix_place(b, B_LEAD)){turned});
+               : "l"(matrix_place(a, a_on, 16)), "l"(matrix_place(b, b_on, B_LEAD)){turned});
 }}"""
 #: The same with the left matrix in registers.
 _WGMMA_REGISTERS = """template <int BLOCK, int TILE, int HALF, int ODD, bool B_TRANSPOSED, int B_LEAD>
-__device__ __forceinline__ void {name}({sums}* c, const unsigned* a, const void* b) {{
+__device__ __forceinline__ void {name}({sums}* c, const unsigned* a, const void* b, int b_on) {{
   asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{types} "
                "{{{outs}}}, "
                "{{{left}}}, {right}, {flags};"
                : {regs}
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(matrix_place(b, B_LEAD)){turned});
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(matrix_place(b, b_on, B_LEAD)){turned});
 }}"""
 _TURNED = ',\n                 "n"((int)B_TRANSPOSED)'
 _BOTH_TURNED = ',\n                 "n"((int)A_TRANSPOSED), "n"((int)B_TRANSPOSED)'
@@ -79,14 +81,16 @@ def emit_start(f: Function, type: str, call: Call, *, begins: bool = False) -> N
     f.line(f"{f.define('wgmma_start', _START)}();")
     with f.braces():
         own = f"reinterpret_cast<const unsigned*>({emit_place(f, a)})" if in_registers else emit_place(f, a)
-        on = STEP_BYTES // element.itemsize
-        # In registers the steps of an instruction are four words.
-        apart = {f.fresh("a_at"): 4 if in_registers else on * (1 if a_k == 1 else row_length(a.buffer))}
-        apart[f.fresh("b_at")] = on * (1 if b_k == 1 else row_length(b.buffer))
-        for at, place in zip(apart, (own, emit_place(f, b))):
+        a_at, b_at = f.fresh("a_at"), f.fresh("b_at")
+        a_on, b_on = (
+            STEP_BYTES * (1 if k == 1 else row_length(x.buffer)) for k, x in ((a_k, a), (b_k, b))
+        )  # bytes from step to step
+        for at, place in ((a_at, own), (b_at, emit_place(f, b))):
             f.line(f"const auto* const {at} = {place};")
         for step in range(steps):
-            places = ", ".join(f"{at} + {step * distance}" for at, distance in apart.items())
+            # In registers the steps of an instruction are four words.
+            left = f"{a_at} + {4 * step}" if in_registers else f"{a_at}, {a_on * step}"
+            places = f"{left}, {b_at}, {b_on * step}"
             function = _define(*kind, begins=True) if begins and step == 0 else name
             f.line(f"{function}<{arguments}>({emit_place(f, sums)}, {places});")
     f.line(f"{f.define('wgmma_commit', _COMMIT)}();")

@@ -6,7 +6,7 @@ next one is done, so the first products of that one are started before::
     first product of iteration 0; wait for it; what is done with its sums, and with those of the second product
     for each iteration n but the last:
       await turn n + 1 and start the first product of n + 1
-      start the second product of n; wait for the first product of n + 1
+      start the second product of n; wait for the first product of n + 1, and release what only that needed of a tile
       what is done with the first's sums in n + 1
       wait for the second product of n, and release its turn; what is done with its sums in n + 1
     second product of the last iteration; wait for it, and release its turn
@@ -20,11 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weft.ir.expr import Const, Expr, const, idx
+from weft.ir.expr import Const, Expr, idx
 from weft.ir.nesting import flat, sequence, strip
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Stmt, Store, Tensorized, hint
-from weft.ir.visit import Mentions, mentions, stores, substitute
+from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Stmt, Tensorized, hint
+from weft.ir.visit import Mentions, free_names, mentions, stores, substitute
+from weft.passes.analysis.matrix_work import is_zeros
 from weft.target.cuda.persist_blocks import bulk_copies
 from weft.target.cuda.read_products import GroupProducts
 
@@ -67,13 +68,18 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
     ):
         return None
     number, *rings = parts[-1].call.args
-    begin = list(cut.fills)
+    begin, starts = list(cut.fills), list[Stmt]()
     for _, (first, start_first) in firsts:
         own = [n for n in cut.first if first.sums.buffer.name in mentions(n).stored]
-        starts = [*own, hint("hold", first.sums), start_first]
-        begin += from_nothing(start_first) if all(map(is_zeros, own)) else starts
+        if all(map(is_zeros, own)):
+            begin += from_nothing(start_first)
+            continue
+        is_same = not any(mentions(n).loaded or s.var.name in free_names(n) for n in own)
+        # Held, or constants would be put there just before the product needs them.
+        starts += [*own, hint("hold", first.sums)] if is_same else []
+        begin += [*(() if is_same else own), hint("hold", first.sums), start_first]
     kept = [a for a in allocs if a.buffer.name not in sums]
-    start_all = (begin, [hint("hold", second.sums), start_second])
+    start_all = (starts, begin, [hint("hold", second.sums), start_second])
     ahead = [first for _, (first, _) in firsts]
     made = _turned(s, kept, cut, start_all, (ahead, second), hint("turn_release", number, *rings))
     for first in ahead:
@@ -85,12 +91,13 @@ def _turned(
     s: For,
     allocs: Sequence[Alloc],
     cut: _Parts,
-    starts: tuple[Sequence[Stmt], Sequence[Stmt]],
+    starts: tuple[Sequence[Stmt], Sequence[Stmt], Sequence[Stmt]],
     products: tuple[Sequence[GroupProducts], GroupProducts],
     release: Stmt,
 ) -> Stmt:
-    """The iterations one after another, each with the first products of the next."""
-    (begin, multiplied), (firsts, second) = starts, products
+    """The iterations one after another, each with the first products of the next; what the sums of these start with,
+    where it is the same in all, is put there at the end of one, beside all else."""
+    (values, begin, multiplied), (firsts, second) = starts, products
     holds = [hint("hold", first.sums) for first in firsts]
 
     def within(*body: Stmt) -> Stmt:
@@ -103,20 +110,17 @@ def _turned(
     def at(n: Expr, *body: Stmt) -> list[Stmt]:
         return [simplify(substitute(part, {s.var: n})) for part in body]
 
+    # Waited for once more, though it is there: the assembler moves no wait for products up across that.
+    again = [n for n in cut.fills if is_hint(n, "turn_await")]
     last, following = simplify(s.hi - 1), s.var + 1
     body = [*at(following, *begin), *multiplied, hint("products_wait", idx(1)), *holds,
-            *at(following, *cut.between, *cut.releases), *_settled(second, 0), release,
-            *at(following, *cut.after)]  # fmt: skip
+            *at(following, *cut.releases, *cut.between, *again), *_settled(second, 0), release,
+            *at(following, *cut.after), *values]  # fmt: skip
+    first = [*values, *begin, hint("products_wait", idx(0)), *holds, *cut.releases, *cut.between, *cut.after, *values]
     return sequence([
-        *at(s.lo, within(*begin, hint("products_wait", idx(0)), *holds, *cut.between, *cut.releases, *cut.after)),
+        *at(s.lo, within(*first)),
         replace(s, hi=last, body=within(*body)), *at(last, *multiplied, *_settled(second, 0), release),
     ])  # fmt: skip
-
-
-def is_zeros(s: Stmt) -> bool:
-    """Whether ``s`` does nothing but store zeros."""
-    found = stores(s)
-    return bool(found) and all(isinstance(n, Store) and n.value in (const(0, n.value.dtype),) for n in found)
 
 
 def from_nothing(start: Stmt) -> list[Stmt]:

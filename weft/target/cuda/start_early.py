@@ -21,7 +21,8 @@ from weft.ir.nesting import flat, sequence
 from weft.ir.stmt import Barrier, For, If, Stmt, hint
 from weft.ir.visit import mentions, stores
 from weft.passes.analysis.loop_ranges import constant_extent
-from weft.target.cuda.overlap_products import Started, from_nothing, is_hint, is_zeros, taken_out
+from weft.passes.analysis.matrix_work import is_zeros
+from weft.target.cuda.overlap_products import Started, from_nothing, is_hint, taken_out
 from weft.target.cuda.persist_blocks import bulk_copies
 from weft.target.cuda.read_products import GroupProducts
 
