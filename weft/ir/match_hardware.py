@@ -349,7 +349,7 @@ class _Address:
 
 def _hides(form: Linear, var: Var) -> bool:
     """Whether ``var`` is in ``form`` otherwise than as a term."""
-    return any(n == var for atom in form.terms if atom != var for n in walk(atom))
+    return any(n == var for atom in form.terms if not isinstance(atom, Var) for n in walk(atom))
 
 
 def _distinguished(index: Linear, loops: Mapping[str, For], ranges: Ranges) -> set[str]:

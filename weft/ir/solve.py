@@ -73,17 +73,19 @@ class Elimination:
         """Takes ``equation = 0`` into account; False where it cannot hold."""
         form = self.reduce(equation)
         while True:
-            constant = form.get("", 0)
-            names = [n for n in form if n]
-            if not names:
+            constant, divisor, name, least = form.get("", 0), 0, "", 0
+            for n, c in form.items():
+                if n:
+                    divisor = math.gcd(divisor, c)
+                    if not name or abs(c) < least:
+                        name, least = n, abs(c)
+            if not name:
                 return constant == 0
-            divisor = math.gcd(*(form[n] for n in names))
             if constant % divisor:
                 return False
             if divisor > 1:
                 form = {n: c // divisor for n, c in form.items()}
-            name = min(names, key=lambda n: abs(form[n]))
-            if abs(form[name]) == 1:
+            if least == divisor:
                 sign = -form[name]
                 self.replaced.append((name, {n: c * sign for n, c in form.items() if n != name}))
                 return True

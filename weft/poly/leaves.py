@@ -22,7 +22,7 @@ from weft.ir.intrinsics import HINTS
 from weft.ir.nesting import find_path, inner_statements, statements
 from weft.ir.quick_init import quick_init
 from weft.ir.simplify import assigned_names
-from weft.ir.visit import Node, children, fact, free_vars, substitute, walk
+from weft.ir.visit import Node, children, fact, free_vars, recently, substitute, walk
 
 CONCURRENT = ("parallel", "vector", "block", "thread")
 _UPDATES = frozenset({"+", "-", "*", "min", "max", "&", "|", "^", "&&", "||"})
@@ -163,20 +163,10 @@ def leaves(program: st.Kernel | st.Stmt, below: st.Stmt | None = None) -> list[L
 
     The order numbers count all statements met, so they compare across calls with the same arguments only.
     """
-    key = (id(program), id(below))
-    kept = _recent.get(key)
-    if kept is None or kept[0] is not program or kept[1] is not below:
-        if len(_recent) >= _MOST_RECENT:
-            _recent.clear()
-        kept = _recent[key] = (program, below, _find_leaves(program, below))
-    return list(kept[2])
+    return list(_find_leaves(program, below))
 
 
-#: The last answers, with what was asked about: a check asks for the same leaves again and again.
-_recent: dict[tuple[int, int], tuple[st.Kernel | st.Stmt, st.Stmt | None, list[Leaf]]] = {}
-_MOST_RECENT = 12
-
-
+@recently(12)  # a check asks for the same leaves again and again
 def _find_leaves(program: st.Kernel | st.Stmt, below: st.Stmt | None) -> list[Leaf]:
     body = program.body if isinstance(program, st.Kernel) else program
     scope = _Scope(sizes=sizes_of(program)) if isinstance(program, st.Kernel) else _Scope()

@@ -16,7 +16,7 @@ from weft.ir.expr import Const, Var
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.nesting import inner_statements, path_to
 from weft.ir.stmt import Alloc, Block, For, Kernel, Seq, Stmt, Tensorized
-from weft.ir.visit import fact
+from weft.ir.visit import fact, recently
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,11 @@ def size_ranges(kernel: Kernel) -> dict[str, Interval]:
 
 def ranges_at(kernel: Kernel, node: Stmt) -> dict[str, Interval]:
     """What sizes and the loops around ``node`` can be there."""
+    return dict(_ranges_at(kernel, node))
+
+
+@recently(12)  # a check and the rewrite behind it ask for the same
+def _ranges_at(kernel: Kernel, node: Stmt) -> dict[str, Interval]:
     ranges = size_ranges(kernel)
     for loop in loops_around(kernel, node):
         ranges[loop.var.name] = loop_range(loop, ranges)

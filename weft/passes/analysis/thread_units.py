@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Expr, Load
+from weft.ir.expr import AddressOf, Const, Expr, Load, Var
 from weft.ir.interval import Ranges, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Atomic, For, Let, Stmt, Store
-from weft.ir.visit import children, rebuild
+from weft.ir.visit import children, rebuild, walk
 from weft.passes.analysis.loop_ranges import ranges_inside
 from weft.passes.analysis.thread_digits import Digit, join_digits
 from weft.passes.analysis.thread_reductions import Candidate
@@ -61,8 +61,10 @@ class Unit(Stmt):
 
 def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any]) -> Any:
     """``node`` with ``change`` applied to every touch of memory, given what variables can be there."""
-    if isinstance(node, Buffer):
+    if isinstance(node, (Buffer, Var, Const)):
         return node
+    if isinstance(node, Expr) and not any(isinstance(n, (Load, AddressOf)) for n in walk(node)):
+        return node  # as most subscripts
     if isinstance(node, For):
         inside = ranges_inside(node, ranges)
         return rebuild(node, lambda n: change_memory(n, inside if n is node.body else ranges, change))

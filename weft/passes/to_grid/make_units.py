@@ -49,8 +49,9 @@ def make_units(
             return None
         return reduction if find_group(reduction, made, placed, extents) is not None else None
 
-    body = level_threads(body, ranges, lambda s, loops: candidate(s, loops) is not None)
-    nests = find_nests(body, ranges)
+    leveled = level_threads(body, ranges, lambda s, loops: candidate(s, loops) is not None)
+    if leveled is not body:
+        body, nests = leveled, find_nests(leveled, ranges)
     shape = choose_shape(nests, _other_names(body), fresh)
     places = _find_places([n for n in nests if n.total == shape.total], made)
     steps = _choose_steps(nests, shape, made, places)

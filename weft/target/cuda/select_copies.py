@@ -203,7 +203,9 @@ def _is_one_to_one(loops: Sequence[For], tests: Sequence[Expr], own: Sequence[It
     places = [p[runs] for p in places]
     if places[0].size != prod(sizes) or any((p < 0).any() or (p >= n).any() for p, n in zip(places, sizes)):
         return False
-    return len(np.unique(np.ravel_multi_index(places, sizes))) == prod(sizes)
+    seen = np.zeros(prod(sizes), np.bool_)
+    seen[np.ravel_multi_index(places, sizes)] = True
+    return bool(seen.all())
 
 
 def _evaluated(e: Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
