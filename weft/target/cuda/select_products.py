@@ -45,7 +45,7 @@ from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import flat, sequence
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized, hint
-from weft.ir.visit import fresh_name, map_statements, mentions, substitute, used_names, walk
+from weft.ir.visit import fact, fresh_name, map_statements, mentions, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.cuda.async_copies import Copy, copy_of, find_rings
 from weft.target.cuda.fetched_fragments import FetchedFragments, moved
@@ -77,6 +77,12 @@ class _Loop:
     copies: tuple[Stmt, ...]
     products: Products | GroupProducts
     name: str
+
+
+@fact
+def _read_before(s: Tensorized) -> list[tuple[Site, Products | GroupProducts | None]]:
+    """What was found at each site: several ways to run a loop look at the products in it."""
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +139,14 @@ class _Select:
     def products(self, s: Tensorized) -> Products | GroupProducts | None:
         if s.intrinsic not in self.known:
             return None
+        before = _read_before(s)
+        for site, found in before:
+            if site == self.site:
+                return found
         hardware = HARDWARE[s.intrinsic]
-        return read_groups(self.site, s, hardware) if hardware in WGMMA else read_products(self.site, s, hardware)
+        found = read_groups(self.site, s, hardware) if hardware in WGMMA else read_products(self.site, s, hardware)
+        before.append((self.site, found))
+        return found
 
     def alone(self, name: str, products: Products | GroupProducts) -> Stmt:
         """The products where they stand, done before what follows."""
