@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.ir.errors import InternalError
 from weft.ir.quick_init import replace
 from weft.ir.stmt import JUMPS, Alloc, Block, For, If, Kernel, Let, Return, Seq, Stmt, Store, Tensorized, While
 from weft.ir.visit import fact, map_statements, recently
+
+S = TypeVar("S", bound=Stmt)
 
 
 def inner_statements(s: Stmt) -> tuple[Stmt, ...]:
@@ -48,6 +50,19 @@ def statements(root: Stmt) -> Iterator[Stmt]:
             pending.append(stmt.body)
         elif not isinstance(stmt, Store):
             pending.extend(reversed(inner_statements(stmt)))
+
+
+def statements_in(root: Kernel | Stmt, kind: type[S]) -> list[S]:
+    """The statements of class ``kind`` in ``root``, parents first, in program order; where there are none, at once."""
+    found: list[S] = []
+    pending: list[Stmt] = [root.body if isinstance(root, Kernel) else root]
+    while pending:
+        s = pending.pop()
+        if kind in statement_kinds(s):
+            if isinstance(s, kind):
+                found.append(s)
+            pending += inner_statements(s)[::-1]
+    return found
 
 
 def flat(s: Stmt) -> tuple[Stmt, ...]:

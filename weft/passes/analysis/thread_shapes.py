@@ -10,9 +10,10 @@ from functools import lru_cache
 
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import statements_in
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Seq, Stmt, Tensorized
-from weft.ir.visit import substitute, walk
+from weft.ir.visit import substitute
 from weft.passes.analysis.thread_digits import Digit, join_digits
 
 WARP = 32
@@ -149,7 +150,7 @@ def choose_shape(nests: Sequence[Nest], taken: Iterable[str], fresh: Callable[[s
     largest = [n for n in nests if n.total == most and n.loops]
     if not largest or most == 0:
         return Shape((Var(fresh("t")),), (1,))
-    fixed = [n for n in largest if any(isinstance(inner, Tensorized) for inner in walk(n.body))]
+    fixed = [n for n in largest if statements_in(n.body, Tensorized)]
     common = Counter(n.extents for n in fixed or largest).most_common(1)[0][0]
     alike = [n for n in largest if n.extents == common]
     model = min(alike, key=lambda n: sum(len(loop.var.name) for loop in n.loops))  # short names read best

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Var
 from weft.ir.interval import Ranges, bounds
-from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Atomic, For, Let, Stmt, Store
 from weft.ir.visit import children, rebuild, walk
 from weft.passes.analysis.loop_ranges import ranges_inside
@@ -78,11 +77,3 @@ def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any
 def headers(s: Stmt) -> list[Expr]:
     """The expressions of ``s`` itself, not of the statements in it."""
     return [e for e in children(s) if isinstance(e, Expr)]
-
-
-S = TypeVar("S", bound=Stmt)
-
-
-def statements_in(s: Stmt, kind: type[S]) -> list[S]:
-    """The statements of ``kind`` in ``s``, not those inside units."""
-    return [*([s] if isinstance(s, kind) else []), *(n for i in inner_statements(s) for n in statements_in(i, kind))]

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from weft.ir.errors import ScheduleError
 from weft.ir.interval import Ranges, bounds
-from weft.ir.nesting import exits, has_loop, inner_statements, perfect_nest
+from weft.ir.nesting import exits, has_loop, inner_statements, perfect_nest, statements_in
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, For, Seq, Stmt
 from weft.ir.visit import bound_names, children, map_statements, mentions, used_names, walk
@@ -172,7 +172,7 @@ def _block_allocs(s: Stmt) -> list[Alloc]:
 
 def _other_names(s: Stmt) -> set[str]:
     """The names in ``s`` besides those that thread loops alone bind."""
-    threads = [n.var.name for n in walk(s) if isinstance(n, For) and n.kind == "thread"]
+    threads = [n.var.name for n in statements_in(s, For) if n.kind == "thread"]
     bound = [name for n in walk(s) for name in bound_names(n)]
     only_threads = {name for name in threads if bound.count(name) == threads.count(name)}
     return used_names(s) - only_threads

@@ -42,7 +42,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Call, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import flat, sequence
+from weft.ir.nesting import flat, sequence, statements_in
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized, hint
 from weft.ir.visit import fact, fresh_name, map_statements, mentions, substitute, used_names, walk
@@ -58,7 +58,7 @@ from weft.target.cuda.swizzle import find_swizzled
 
 def select_products(kernel: Kernel, *, missing_for: Callable[[Hardware], Sequence[str]]) -> Kernel:
     """``kernel``, in grid form, with calls of matrix instructions where operands lie as these need them."""
-    nests = {n.intrinsic for n in walk(kernel) if isinstance(n, Tensorized)}
+    nests = {n.intrinsic for n in statements_in(kernel, Tensorized)}
     known = frozenset(h.name for h in (*MMA, *WGMMA) if h.name in nests and not missing_for(h))
     if not known:
         return kernel
@@ -202,7 +202,7 @@ class _Select:
         """Whether ``s`` does nothing but start copies that arrive after a later barrier."""
         if isinstance(s, Evaluate):
             return s.call.name in ("async_fill", "async_commit")
-        stores = [n for n in walk(s) if isinstance(n, Store)]
+        stores = statements_in(s, Store)
         plain = all(isinstance(n, (Seq, If, For, Let, Store)) for n in walk(s) if isinstance(n, Stmt))
         return plain and bool(stores) and all(self.copy(n) is not None for n in stores)
 
