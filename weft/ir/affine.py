@@ -130,32 +130,37 @@ def sort_key(e: Expr) -> str:
 
 def linear_form(e: Expr) -> Linear:
     """``e`` with its sums, differences and constant multiples collected; everything else is an atom."""
+    terms: dict[Expr, int] = {}
+    constant = _collect(e, 1, terms)
+    return Linear(terms, constant)
+
+
+def _collect(e: Expr, factor: int, terms: dict[Expr, int]) -> int:
+    """Adds ``factor`` times the sum that ``e`` is to ``terms``, in place; gives what that adds to the constant."""
     if isinstance(e, Const):
-        return Linear({}, int(e.value))
-    if isinstance(e, Unary) and e.op == "-":
-        return Linear().add(linear_form(e.operand), -1)
+        return factor * int(e.value)
     if isinstance(e, Binary):
-        if e.op in ("+", "-"):
-            return _added(linear_form(e.left), e.right, 1 if e.op == "+" else -1)
+        if e.op == "+" or e.op == "-":
+            constant = _collect(e.left, factor, terms)
+            return constant + _collect(e.right, factor if e.op == "+" else -factor, terms)
         if e.op == "*":
-            left, right = linear_form(e.left), linear_form(e.right)
-            if not right.terms:
-                return Linear().add(left, right.constant)
-            if not left.terms:
-                return Linear().add(right, left.constant)
-    return Linear({e: 1})
-
-
-def _added(total: Linear, e: Expr, sign: int) -> Linear:
-    """``total.add(linear_form(e), sign)``, quicker for the simple terms that most are."""
-    if isinstance(e, Const):
-        total.constant += sign * int(e.value)
-        return total
-    if not isinstance(e, Var):
-        return total.add(linear_form(e), sign)
-    factor = total.terms.get(e, 0) + sign
-    if factor:
-        total.terms[e] = factor
+            for side, other in ((e.right, e.left), (e.left, e.right)):
+                times = _number(side)
+                if times is not None:
+                    return _collect(other, factor * times, terms) if times else 0
+    elif isinstance(e, Unary) and e.op == "-":
+        return _collect(e.operand, -factor, terms)
+    total = terms.get(e, 0) + factor
+    if total:
+        terms[e] = total
     else:
-        del total.terms[e]
-    return total
+        del terms[e]
+    return 0
+
+
+def _number(e: Expr) -> int | None:
+    """The number that ``e`` always is, where its variables cancel."""
+    if isinstance(e, (Const, Var)):
+        return int(e.value) if isinstance(e, Const) else None
+    linear = linear_form(e)
+    return None if linear.terms else linear.constant

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.ir.nesting import statements_in
 from weft.ir.span import Span
 from weft.ir.stmt import Assert, Kernel
-from weft.ir.visit import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,5 +19,5 @@ class AssertSite:
 
 def assert_sites(kernel: Kernel) -> tuple[AssertSite, ...]:
     """The asserts in program order; copies of one (a loop's body and its tail) count once."""
-    found = (AssertSite(n.message, n.span) for n in walk(kernel) if isinstance(n, Assert))
+    found = (AssertSite(n.message, n.span) for n in statements_in(kernel, Assert))
     return tuple(dict.fromkeys(found))

@@ -207,6 +207,8 @@ class _Matcher:
 
     def equal(self, wanted: Linear, given: Linear) -> bool:
         """Whether a size or stride of the meaning is ``given``; a scalar not known yet becomes it."""
+        if not wanted.terms:
+            return not given.terms and wanted.constant == given.constant
         rest = self.bound(wanted)
         names = {p.name for p in self.hardware.meaning.scalars} - self.scalars.keys()
         free = [a for a in rest.terms if isinstance(a, Var) and a.name in names]
@@ -349,7 +351,7 @@ class _Address:
 
 def _hides(form: Linear, var: Var) -> bool:
     """Whether ``var`` is in ``form`` otherwise than as a term."""
-    return any(n == var for atom in form.terms if atom != var for n in walk(atom))
+    return any(n == var for atom in form.terms if not isinstance(atom, Var) for n in walk(atom))
 
 
 def _distinguished(index: Linear, loops: Mapping[str, For], ranges: Ranges) -> set[str]:
@@ -369,7 +371,11 @@ def _distinguished(index: Linear, loops: Mapping[str, For], ranges: Ranges) -> s
 def _flat(indices: Any, buffer: Buffer) -> Linear:
     total = Linear()
     for index, stride in zip(indices, buffer.element_strides()):
-        total.add(linear_form(simplify(Binary("*", index, stride))))
+        form = linear_form(index)
+        if isinstance(stride, Const) and all(isinstance(atom, Var) for atom in form.terms):  # as most are
+            total.add(form, int(stride.value))
+        else:
+            total.add(linear_form(simplify(Binary("*", index, stride))))
     return total
 
 

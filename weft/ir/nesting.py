@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.ir.errors import InternalError
 from weft.ir.quick_init import replace
 from weft.ir.stmt import JUMPS, Alloc, Block, For, If, Kernel, Let, Return, Seq, Stmt, Store, Tensorized, While
-from weft.ir.visit import fact, map_statements
+from weft.ir.visit import fact, map_statements, recently
+
+S = TypeVar("S", bound=Stmt)
 
 
 def inner_statements(s: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside ``s``, in program order."""
-    read = _INNER.get(type(s))
+    kind = type(s)
+    if kind in _HAS_BODY:
+        return (s.body,)  # type: ignore[attr-defined]
+    read = _INNER.get(kind)
     return () if read is None else read(s)
 
 
-def _body(s: Any) -> tuple[Stmt, ...]:
-    return (s.body,)
-
-
+_HAS_BODY = frozenset({For, While, Let, Alloc, Tensorized})
 _INNER: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
     Seq: lambda s: s.body,
     If: lambda s: (s.then,) if s.otherwise is None else (s.then, s.otherwise),
     Block: lambda s: (s.body,) if s.init is None else (s.init, s.body),
-    For: _body,
-    While: _body,
-    Let: _body,
-    Alloc: _body,
-    Tensorized: _body,
 }
 
 
@@ -53,6 +50,19 @@ def statements(root: Stmt) -> Iterator[Stmt]:
             pending.append(stmt.body)
         elif not isinstance(stmt, Store):
             pending.extend(reversed(inner_statements(stmt)))
+
+
+def statements_in(root: Kernel | Stmt, kind: type[S]) -> list[S]:
+    """The statements of class ``kind`` in ``root``, parents first, in program order; where there are none, at once."""
+    found: list[S] = []
+    pending: list[Stmt] = [root.body if isinstance(root, Kernel) else root]
+    while pending:
+        s = pending.pop()
+        if kind in statement_kinds(s):
+            if isinstance(s, kind):
+                found.append(s)
+            pending += inner_statements(s)[::-1]
+    return found
 
 
 def flat(s: Stmt) -> tuple[Stmt, ...]:
@@ -94,7 +104,7 @@ def strip(s: Stmt) -> Stmt:
 def around(loops: Sequence[For], body: Stmt) -> Stmt:
     """``body`` in ``loops``, outermost first."""
     for loop in reversed(loops):
-        body = replace(loop, body=body)
+        body = loop if loop.body is body else replace(loop, body=body)
     return body
 
 
@@ -130,9 +140,15 @@ def perfect_nest(s: Stmt, kind: str) -> tuple[tuple[For, ...], Stmt]:
 
 def find_path(root: Stmt, target: Stmt) -> list[Stmt] | None:
     """The statements from ``root`` down to ``target`` (by identity), both included; None where it is not inside."""
+    found = _find_path(root, target)
+    return None if found is None else list(found)
+
+
+@recently(24)  # the steps of a check ask for the same way again and again
+def _find_path(root: Stmt, target: Stmt) -> tuple[Stmt, ...] | None:
     path, sought = [root], id(target)
     while root is not target:
-        if isinstance(root, For):  # the common case, for speed
+        if type(root) is For:  # the common case, for speed
             root = root.body
             path.append(root)
             continue
@@ -142,7 +158,7 @@ def find_path(root: Stmt, target: Stmt) -> list[Stmt] | None:
             return None
         root = found
         path.append(root)
-    return path
+    return tuple(path)
 
 
 @fact

@@ -33,6 +33,8 @@ def simplify(node: N, ranges: Mapping[str, Interval] | None = None) -> N:
     """``node`` simplified, where the variables named in ``ranges`` lie in those intervals."""
     if isinstance(node, Const):
         return node
+    if isinstance(node, Var) and (ranges is None or node.name not in ranges):
+        return node
     simplifier = Simplifier(ranges)
     try:
         if isinstance(node, Expr):

@@ -34,7 +34,7 @@ class ExprSimplifier:
     """Rules over expressions, with what is known of each variable at this place."""
 
     def __init__(self, ranges: Ranges | None) -> None:
-        self.ranges: dict[str, Interval] = dict(ranges or {})
+        self.ranges: Ranges = {} if ranges is None else ranges
         self.limits: Limits = {}
         self.mutable: set[str] = set()
         #: Numbers of threads: they stay in subscripts, which say whose an element is, where a test leaves only one.
@@ -66,7 +66,10 @@ class ExprSimplifier:
         return bounds(e, self.ranges)
 
     def expr(self, e: ex.Expr) -> ex.Expr:
-        rule = _RULES.get(type(e))
+        kind = type(e)
+        if kind is ex.Const:
+            return e
+        rule = _RULES.get(kind)
         return rule(self, e) if rule is not None else rebuild(e, self.child)
 
     def child(self, n: Any) -> Any:
@@ -341,7 +344,6 @@ class ExprSimplifier:
 
 
 _RULES: dict[type, Callable[[Any, Any], ex.Expr]] = {
-    ex.Const: lambda s, e: e,
     ex.Var: ExprSimplifier.var,
     ex.Load: ExprSimplifier.load,
     ex.Unary: ExprSimplifier.unary,

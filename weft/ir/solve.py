@@ -73,17 +73,19 @@ class Elimination:
         """Takes ``equation = 0`` into account; False where it cannot hold."""
         form = self.reduce(equation)
         while True:
-            constant = form.get("", 0)
-            names = [n for n in form if n]
-            if not names:
+            constant, divisor, name, least = form.get("", 0), 0, "", 0
+            for n, c in form.items():
+                if n:
+                    divisor = math.gcd(divisor, c)
+                    if not name or abs(c) < least:
+                        name, least = n, abs(c)
+            if not name:
                 return constant == 0
-            divisor = math.gcd(*(form[n] for n in names))
             if constant % divisor:
                 return False
             if divisor > 1:
                 form = {n: c // divisor for n, c in form.items()}
-            name = min(names, key=lambda n: abs(form[n]))
-            if abs(form[name]) == 1:
+            if least == divisor:
                 sign = -form[name]
                 self.replaced.append((name, {n: c * sign for n, c in form.items() if n != name}))
                 return True
@@ -127,12 +129,39 @@ def solve(
     search that comes to no end is begun again from the other side.
     """
     given = list(equations), list(inequalities), list(clauses)
+    question = _question(*given)
+    if question in _without_answer:
+        return None
     answer: Answer = UNKNOWN
     for share, is_turned in ((4, False), (4, True), (1, False)):
         answer = _Search(budget // share, is_turned).run(*given)
         if answer is not UNKNOWN:
             break
+    if answer is None:
+        if len(_without_answer) >= _MOST_KEPT:
+            _without_answer.clear()
+        _without_answer.add(question)
     return answer
+
+
+#: The last questions found to have no answer, whatever their variables are called: nests of one program are much alike.
+_without_answer: set[object] = set()
+_MOST_KEPT = 256
+
+
+def _question(equations: list[Form], inequalities: list[Form], clauses: list[Clause]) -> object:
+    """The same for questions that differ in the names of variables alone, which are numbered as they come."""
+    numbers = {"": 0}
+
+    def numbered(form: Form) -> tuple[tuple[int, int], ...]:
+        return tuple([(numbers.setdefault(n, len(numbers)), c) for n, c in form.items()])
+
+    choices = [[[(numbered(form), holds) for form, holds in part] for part in clause] for clause in clauses]
+    return (
+        tuple(map(numbered, equations)),
+        tuple(map(numbered, inequalities)),
+        tuple([tuple(map(tuple, clause)) for clause in choices]),
+    )
 
 
 class _Search:

@@ -346,7 +346,8 @@ class Verifier:
         if not self.names:
             return
         for e in parts:
-            check_expr(self, e)
+            if type(e) is not Const:
+                check_expr(self, e)
 
     def check_var(self, v: Var) -> None:
         declared = self.scope.vars.get(v.name)

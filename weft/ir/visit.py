@@ -198,6 +198,8 @@ def free_vars(node: Node) -> dict[str, Var]:
 
 
 F = TypeVar("F")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 def fact(find: Callable[[S], F]) -> Callable[[S], F]:
@@ -218,6 +220,26 @@ def fact(find: Callable[[S], F]) -> Callable[[S], F]:
         return computed
 
     return ask
+
+
+def recently(most: int) -> Callable[[Callable[[A, B], F]], Callable[[A, B], F]]:
+    """For what is found of two things, known by identity: the last ``most`` answers are kept, for all that ask."""
+
+    def declare(find: Callable[[A, B], F]) -> Callable[[A, B], F]:
+        kept: dict[tuple[int, int], tuple[A, B, F]] = {}
+
+        def ask(a: A, b: B) -> F:
+            key = (id(a), id(b))
+            known = kept.get(key)
+            if known is None or known[0] is not a or known[1] is not b:
+                if len(kept) >= most:
+                    kept.clear()
+                known = kept[key] = (a, b, find(a, b))
+            return known[2]
+
+        return ask
+
+    return declare
 
 
 #: Nodes of a statement that are kept listed with it.
@@ -288,11 +310,16 @@ class _Names(NamedTuple):
     sizes: set[str]
 
     def add(self, node: Node) -> None:
-        for n in walk(node):
+        pending = [node]
+        while pending:
+            n = pending.pop()
             kind = type(n)
             if kind is Var:
                 self.all.add(n.name)  # type: ignore[union-attr]
-            elif kind is Load:
+                continue
+            if kind is Const:
+                continue
+            if kind is Load:
                 self.loaded.add(n.buffer.name)  # type: ignore[union-attr]
                 self.sizes.update(_size_names(n.buffer))  # type: ignore[union-attr]
             elif kind is AddressOf:
@@ -300,6 +327,7 @@ class _Names(NamedTuple):
                 self.sizes.update(_size_names(n.buffer))  # type: ignore[union-attr]
             elif kind is Reduce:
                 self.bound.update(bound_names(n))
+            pending += children(n)
 
 
 @fact
@@ -391,7 +419,13 @@ def loads(node: Node) -> list[Load]:
 
 @fact
 def _loads_in(s: Stmt) -> tuple[Load, ...]:
-    return tuple(n for n in walk(s) if isinstance(n, Load))
+    """Put together from the parts of ``s``."""
+    if _binds_alone(s):
+        return _loads_in(s.body)
+    found: list[Load] = []
+    for n in children(s):
+        found += _loads_in(n) if isinstance(n, Stmt) else loads(n)
+    return tuple(found)
 
 
 def stores(node: Node) -> list[Store | Atomic]:
@@ -402,12 +436,9 @@ def stores(node: Node) -> list[Store | Atomic]:
 
 @fact
 def _stores_in(s: Stmt) -> tuple[Store | Atomic, ...]:
-    stores_inside: list[Store | Atomic] = []
-    pending = [s]
-    while pending:
-        inner = pending.pop()
-        if isinstance(inner, (Store, Atomic)):
-            stores_inside.append(inner)
-        else:
-            pending += [n for n in children(inner)[::-1] if isinstance(n, Stmt)]
-    return tuple(stores_inside)
+    """Put together from the parts of ``s``."""
+    if _binds_alone(s):
+        return _stores_in(s.body)
+    if isinstance(s, (Store, Atomic)):
+        return (s,)
+    return tuple(itertools.chain.from_iterable([_stores_in(n) for n in children(s) if isinstance(n, Stmt)]))

@@ -115,10 +115,11 @@ def _check_between(between: Sequence[Leaf], inside: Sequence[Leaf]) -> str | Non
 
 def _find_change(meeting: Meeting, chain: Sequence[For], order: Sequence[For], numerics: str) -> Found:
     """Iterations that meet, the first one first in the old order but not surely so in the new one."""
-    if meeting.never:
+    # Loops that must agree take no part; ranges and equal subscripts often show it, bounds are asked where they do not.
+    old = [loop for loop in chain if loop.var.name not in meeting.settled]
+    if _same_order(old, order) or meeting.never:
         return None
-    # Loops that must agree take no part; equal subscripts often show it, bounds are asked where they do not.
-    old = [loop for loop in chain if meeting.distance(loop.var.name)]
+    old = [loop for loop in old if meeting.distance(loop.var.name)]
     if _same_order(old, order):
         return None
     old = [loop for loop in old if not meeting.must_agree(loop.var.name)]

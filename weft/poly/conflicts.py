@@ -98,9 +98,20 @@ class Meeting:
         self.equations = [combine(x, self.prime(y), -1) for x, y in zip(self.left.indices, self.right.indices)]
         if self.products.factors:
             self.equations = self._without_products(self.equations)
-        self.elimination = Elimination()
-        #: No element is common whatever the iterations.
-        self.never = not all(map(self.elimination.add, self.equations))
+
+    @cached_property
+    def never(self) -> bool:
+        """Whether no element is common whatever the iterations."""
+        return self._eliminated[0]
+
+    @property
+    def elimination(self) -> Elimination:
+        return self._eliminated[1]
+
+    @cached_property
+    def _eliminated(self) -> tuple[bool, Elimination]:
+        elimination = Elimination()
+        return not all(map(elimination.add, self.equations)), elimination
 
     def _without_products(self, equations: list[Form]) -> list[Form]:
         """The equations with products resolved as far as it goes, a few rounds of it."""
@@ -173,7 +184,7 @@ class Meeting:
 
     def quickly_agree(self, name: str) -> bool:
         """The same, as far as subscripts and ranges tell of all loops at once."""
-        return self.never or not self.distance(name) or name in self.settled
+        return name in self.settled or self.never or not self.distance(name)
 
     @cached_property
     def settled(self) -> frozenset[str]:

@@ -96,34 +96,54 @@ def _gap(name: str) -> str:
 def _narrow(row: _Row, ranges: dict[str, Interval]) -> bool | None:
     """Takes ``row`` into account; whether that says anything new, and None where it cannot hold."""
     terms, constant, is_equation = row
-    if not terms:
-        return None if constant < 0 or (is_equation and constant != 0) else False
-    parts = [_scaled(ranges[name], c) for name, c in terms]
-    low, endless_low = _added(constant, [least for least, _ in parts])
-    high, endless_high = _added(constant, [most for _, most in parts])
+    sides = _Sides(constant)
+    parts = [sides.add(*_scaled(ranges[name], c)) for name, c in terms]
+    if (not sides.endless_high and sides.high < 0) or (is_equation and not sides.endless_low and sides.low > 0):
+        return None
     changed = False
-    for place, (name, c) in enumerate(terms):
-        least, most = parts[place]
+    for (name, c), (least, most) in zip(terms, parts):
         # c*x >= -(the most that the others are), and for an equation also c*x <= -(the least).
-        above = None if endless_high > (most is None) else (most or 0) - high
-        below = None if not is_equation or endless_low > (least is None) else (least or 0) - low
+        above = None if sides.endless_high > (most is None) else (most or 0) - sides.high
+        below = None if not is_equation or sides.endless_low > (least is None) else (least or 0) - sides.low
+        if (above is None or (least is not None and above <= least)) and (
+            below is None or (most is not None and below >= most)
+        ):
+            continue
         interval = ranges[name]
         narrowed = interval.intersect(quotient(Interval(above, below), c))
         if narrowed.is_empty:
             return None
         if narrowed != interval:
-            changed, ranges[name], parts[place] = True, narrowed, _scaled(narrowed, c)
-            low, endless_low = _added(constant, [least for least, _ in parts])
-            high, endless_high = _added(constant, [most for _, most in parts])
+            changed, ranges[name] = True, narrowed
+            sides.remove(least, most)
+            sides.add(*_scaled(narrowed, c))
     return changed
+
+
+class _Sides:
+    """The least and the greatest value of a sum, as far as its terms have ends, and how many of these have none."""
+
+    __slots__ = ("endless_high", "endless_low", "high", "low")
+
+    def __init__(self, constant: int) -> None:
+        self.low = self.high = constant
+        self.endless_low = self.endless_high = 0
+
+    def add(self, least: int | None, most: int | None, times: int = 1) -> tuple[int | None, int | None]:
+        if least is None:
+            self.endless_low += times
+        else:
+            self.low += least * times
+        if most is None:
+            self.endless_high += times
+        else:
+            self.high += most * times
+        return least, most
+
+    def remove(self, least: int | None, most: int | None) -> None:
+        self.add(least, most, -1)
 
 
 def _scaled(interval: Interval, by: int) -> tuple[int | None, int | None]:
     lo, hi = interval if by > 0 else (interval.hi, interval.lo)
     return None if lo is None else lo * by, None if hi is None else hi * by
-
-
-def _added(constant: int, ends: list[int | None]) -> tuple[int, int]:
-    """The sum as far as there are ends, and how many there are none of."""
-    known = [end for end in ends if end is not None]
-    return constant + sum(known), len(ends) - len(known)

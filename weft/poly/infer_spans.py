@@ -21,7 +21,7 @@ from weft.ir.simplify import simplify
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import For, Kernel, Stmt
 from weft.ir.visit import free_vars, walk
-from weft.poly.leaves import Access, Leaf, leaves
+from weft.poly.leaves import Access, Leaf, leaves_touching
 
 Span = tuple[Expr, Expr]
 Spans = tuple[Span, ...]
@@ -41,7 +41,7 @@ def infer_spans(
     """
     united: list[Span] | None = None
     ranges: dict[str, Interval] = {}
-    for leaf in leaves(program, below):
+    for leaf in leaves_touching(program, below, buffer.name):
         touching = [a for a in leaf.accesses if a.buffer.name == buffer.name and wanted(leaf, a)]
         if touching:
             ranges.update(leaf.ranges)

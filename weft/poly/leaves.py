@@ -22,7 +22,7 @@ from weft.ir.intrinsics import HINTS
 from weft.ir.nesting import find_path, inner_statements, statements
 from weft.ir.quick_init import quick_init
 from weft.ir.simplify import assigned_names
-from weft.ir.visit import Node, children, fact, free_vars, substitute, walk
+from weft.ir.visit import Node, children, fact, free_vars, names_in, recently, substitute, walk
 
 CONCURRENT = ("parallel", "vector", "block", "thread")
 _UPDATES = frozenset({"+", "-", "*", "min", "max", "&", "|", "^", "&&", "||"})
@@ -163,21 +163,20 @@ def leaves(program: st.Kernel | st.Stmt, below: st.Stmt | None = None) -> list[L
 
     The order numbers count all statements met, so they compare across calls with the same arguments only.
     """
-    key = (id(program), id(below))
-    kept = _recent.get(key)
-    if kept is None or kept[0] is not program or kept[1] is not below:
-        if len(_recent) >= _MOST_RECENT:
-            _recent.clear()
-        kept = _recent[key] = (program, below, _find_leaves(program, below))
-    return list(kept[2])
+    return list(_find_leaves(program, below))
 
 
-#: The last answers, with what was asked about: a check asks for the same leaves again and again.
-_recent: dict[tuple[int, int], tuple[st.Kernel | st.Stmt, st.Stmt | None, list[Leaf]]] = {}
-_MOST_RECENT = 12
-
-
+@recently(12)  # a check asks for the same leaves again and again
 def _find_leaves(program: st.Kernel | st.Stmt, below: st.Stmt | None) -> list[Leaf]:
+    return _leaves_in(program, below, None)
+
+
+def leaves_touching(program: st.Kernel | st.Stmt, below: st.Stmt | None, buffer: str) -> list[Leaf]:
+    """Those of `leaves` that may touch ``buffer``, sooner; their order numbers are others."""
+    return _leaves_in(program, below, buffer)
+
+
+def _leaves_in(program: st.Kernel | st.Stmt, below: st.Stmt | None, buffer: str | None) -> list[Leaf]:
     body = program.body if isinstance(program, st.Kernel) else program
     scope = _Scope(sizes=sizes_of(program)) if isinstance(program, st.Kernel) else _Scope()
     if below is not None:
@@ -188,7 +187,7 @@ def _find_leaves(program: st.Kernel | st.Stmt, below: st.Stmt | None) -> list[Le
             scope = _enter(outer, inner, scope)
         body = below
     found: list[Leaf] = []
-    _collect(body, scope, found)
+    _collect(body, scope, found, buffer)
     return found
 
 
@@ -251,7 +250,8 @@ def is_assigned(let: st.Let) -> bool:
     return let.var.name in assigned_names(let.body)
 
 
-def _collect(s: st.Stmt, scope: _Scope, touching: list[Leaf]) -> None:
+def _collect(s: st.Stmt, scope: _Scope, touching: list[Leaf], buffer: str | None) -> None:
+    """Adds the leaves in ``s``, those in statements that do not name ``buffer`` aside where one is given."""
     loops = list[LoopRange]()
     while type(s) is st.For and type(s.lo) is Const and type(s.hi) is Const:  # most are: nothing is read for its range
         loops.append(_range_of(s))
@@ -266,7 +266,8 @@ def _collect(s: st.Stmt, scope: _Scope, touching: list[Leaf]) -> None:
         leaf = Leaf(s, scope.loops, scope.tests, accesses, block, order, scope.values, scope.lets, scope.sizes)
         touching.append(leaf)
     for inner in inner_statements(s):
-        _collect(inner, _enter(s, inner, scope), touching)
+        if buffer is None or buffer in names_in(inner):
+            _collect(inner, _enter(s, inner, scope), touching, buffer)
 
 
 @fact

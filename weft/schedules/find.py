@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError, did_you_mean
@@ -16,33 +15,38 @@ from weft.ir.expr import Const, Var
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.nesting import inner_statements, path_to
 from weft.ir.stmt import Alloc, Block, For, Kernel, Seq, Stmt, Tensorized
-from weft.ir.visit import fact
+from weft.ir.visit import fact, recently
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """The statements of some kinds in a statement, parents first, in program order."""
 
-    loops: tuple[For, ...]
-    blocks: tuple[Block, ...]
-    allocs: tuple[Alloc, ...]
-    tensorized: tuple[Tensorized, ...]
-
-
-@fact
-def _named(root: Stmt) -> tuple[Stmt, ...]:
-    """The statements of those kinds, put together from the parts of ``root``."""
-    inner = tuple(itertools.chain.from_iterable(map(_named, inner_statements(root))))
-    return (root, *inner) if isinstance(root, (For, Block, Alloc, Tensorized)) else inner
+    loops: tuple[For, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    allocs: tuple[Alloc, ...] = ()
+    tensorized: tuple[Tensorized, ...] = ()
 
 
 @fact
 def _listed(root: Stmt) -> Listed:
-    """What is in ``root``: asked over and over of the same program."""
-    by_kind: dict[type, list[Any]] = {For: [], Block: [], Alloc: [], Tensorized: []}
-    for s in _named(root):
-        by_kind[type(s)].append(s)
-    return Listed(*map(tuple, by_kind.values()))
+    """What is in ``root``, put together from its parts: asked over and over of the same program."""
+    inner = inner_statements(root)
+    if len(inner) == 1:
+        below = _listed(inner[0])
+    else:
+        parts = zip(*map(_listed, inner))
+        below = Listed(*(tuple(itertools.chain.from_iterable(kind)) for kind in parts))
+    loops, blocks, allocs, tensorized = below
+    match root:
+        case For():
+            return Listed((root, *loops), blocks, allocs, tensorized)
+        case Alloc():
+            return Listed(loops, blocks, (root, *allocs), tensorized)
+        case Block():
+            return Listed(loops, (root, *blocks), allocs, tensorized)
+        case Tensorized():
+            return Listed(loops, blocks, allocs, (root, *tensorized))
+    return below
 
 
 def listed(root: Kernel | Stmt) -> Listed:
@@ -149,6 +153,11 @@ def size_ranges(kernel: Kernel) -> dict[str, Interval]:
 
 def ranges_at(kernel: Kernel, node: Stmt) -> dict[str, Interval]:
     """What sizes and the loops around ``node`` can be there."""
+    return dict(_ranges_at(kernel, node))
+
+
+@recently(12)  # a check and the rewrite behind it ask for the same
+def _ranges_at(kernel: Kernel, node: Stmt) -> dict[str, Interval]:
     ranges = size_ranges(kernel)
     for loop in loops_around(kernel, node):
         ranges[loop.var.name] = loop_range(loop, ranges)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from weft.ir.expr import Binary, Const, Expr, Load, idx
+from weft.ir.expr import Binary, Expr, Load, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import statements_in_turn
 from weft.ir.quick_init import replace
@@ -86,15 +86,18 @@ def _check_window(kernel: Kernel, alloc: Alloc, whole: tuple[_Window, ...], dim:
 
 
 def live_widths(kernel: Kernel, buffer: str) -> list[int | None]:
-    """How many neighbouring elements of each dimension a ring has to hold; None where all, or that is not known."""
+    """How many neighbouring elements of each dimension a ring has to hold; None where all, or that is not known.
+
+    All is what is touched while the storage exists: lowering makes no more than that.
+    """
     alloc = find_alloc(kernel, buffer)
-    each_dim = zip(alloc.buffer.shape, zip(*_windows(kernel, alloc)))
-    return [_ring(size, windows) for size, windows in each_dim]
+    whole = _touched(kernel, alloc, alloc)
+    return [] if whole is None else [_ring(*each) for each in zip(whole, zip(*_windows(kernel, alloc)))]
 
 
-def _ring(size: Expr, windows: Sequence[_Window]) -> int | None:
-    width = _width(windows)
-    smaller = width is not None and not (isinstance(size, Const) and width >= int(size.value))
+def _ring(whole: _Window, windows: Sequence[_Window]) -> int | None:
+    width, most = _width(windows), _width([whole])
+    smaller = width is not None and (most is None or width < most)
     return width if smaller and _move_one_way(windows) else None
 
 

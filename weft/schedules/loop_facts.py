@@ -20,6 +20,8 @@ Ranges = Mapping[str, Interval]
 
 def extent(loop: For, ranges: Ranges) -> Expr:
     """How often the loop runs; negative where ``hi`` is below ``lo``."""
+    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+        return idx(int(loop.hi.value) - int(loop.lo.value))
     return simplify(Binary("-", loop.hi, loop.lo), ranges)
 
 

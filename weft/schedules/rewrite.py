@@ -116,21 +116,22 @@ def replace_loop(kernel: Kernel, old: For, new: Stmt) -> Kernel:
 
 def simplify_bounds(root: S, ranges: Mapping[str, Interval]) -> S:
     """Loop bounds, guards and block bindings below ``root`` simplified; no loop, branch or block goes away."""
-    return _simplify_below(root, Simplifier(ranges))
+    known = dict(ranges)
+    return _simplify_below(root, Simplifier(known), known)
 
 
-def _simplify_below(root: S, simple: Simplifier) -> S:
-    """The same with what is known around ``root``; a name means one thing in all of it, so that nothing is taken back
+def _simplify_below(root: S, simple: Simplifier, known: dict[str, Interval]) -> S:
+    """The same with what is ``known`` to ``simple``; a name means one thing in all of it, so that nothing is taken back
     of what is learnt about loops."""
 
     def child(n: Any) -> Any:
-        return _simplify_below(n, simple) if isinstance(n, Stmt) else n
+        return _simplify_below(n, simple, known) if isinstance(n, Stmt) else n
 
     match root:
         case For():
             lo, hi = simple.expr(root.lo), simple.expr(root.hi)
-            simple.ranges[root.var.name] = half_open(simple.bounds(lo), simple.bounds(hi))
-            body = _simplify_below(root.body, simple)
+            known[root.var.name] = half_open(simple.bounds(lo), simple.bounds(hi))
+            body = _simplify_below(root.body, simple, known)
             if lo is root.lo and hi is root.hi and body is root.body:
                 return root
             return replace(root, lo=lo, hi=hi, body=body)

@@ -168,3 +168,27 @@ def test_the_order_of_names_does_not_decide(seed: int) -> None:
     new = {"": "", **{name: f"v{number:02}" for name, number in zip(names, numbers)}}
     renamed = [[{new[n]: c for n, c in form.items()} for form in forms] for forms in (equations, inequalities)]
     assert solve(*renamed) is None
+
+
+def test_what_has_no_answer_has_none_under_other_names_and_nothing_else_is_taken_for_it() -> None:
+    """Questions without an answer are remembered by their numbers alone."""
+
+    def question(a: str, b: str, last: int) -> object:
+        ranges: list[Form] = [{a: 1}, {a: -1, "": 3}, {b: 1}, {b: -1, "": last}]
+        return solve([{a: 8, b: 1, "": -30}], ranges)
+
+    assert question("x", "y", 5) is None
+    assert question("t", "s", 5) is None
+    assert question("y", "x", 6) == {"y": 3, "x": 6}
+    # The same numbers at other variables: 8x + x - 30 has no root, 8x + y - 30 has.
+    assert solve([{"x": 9, "": -30}], [{"x": 1}]) is None
+    assert solve([{"x": 8, "y": 1, "": -30}], [{"x": 1}, {"y": 1}]) is not None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_systems_have_the_same_answer_when_asked_again(seed: int) -> None:
+    equations, inequalities, clauses = random_system(random.Random(seed))
+    assert (solve(equations, inequalities, clauses) is None) == (solve(equations, inequalities, clauses) is None)
+    renamed = [[{n and f"{n}_1": c for n, c in form.items()} for form in forms] for forms in (equations, inequalities)]
+    other = [[[({n and f"{n}_1": c for n, c in f.items()}, e) for f, e in a] for a in clause] for clause in clauses]
+    assert (solve(*renamed, other) is None) == (solve(equations, inequalities, clauses) is None)

@@ -367,6 +367,14 @@ RECURRENCE = """def f(float(T,J) X, float(J) S, float(J,J) U) -> (Y) {
 }"""
 
 
+def test_a_ring_is_not_asked_for_where_no_more_is_touched_while_the_storage_exists() -> None:
+    """Lowering cuts storage made in a loop to what one iteration touches: a ring of as much would save nothing."""
+    s = Schedule(kernel_of(BLUR, H=18, W=18))
+    s.compute_at("T", "y_1")
+    assert elements(s, "T")[0] == 3
+    assert live_widths(s.kernel, "T") == [None, None]
+
+
 @pytest.mark.parametrize("steps", [0, 1, 2, 5])
 def test_slices_that_later_steps_do_not_read_are_no_longer_kept(steps: int) -> None:
     """The start before the loop and the result behind it are part of the window, whether or not it runs."""

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.grid import Shape, as_one, choose_shape, spread
 from weft.ir.stmt import Alloc, For, If, Seq, Stmt
-from weft.ir.visit import walk
 from weft.passes.to_grid.spread_asserts import only_checks
-from weft.schedules.find import find_loop
+from weft.schedules.find import all_loops, find_loop
 from weft.schedules.loop_facts import trip_count
 
 
@@ -20,14 +19,14 @@ def schedule_rest(draft: GpuDraft) -> None:
     """Every nest at the top of the program that has no grid yet."""
     for loop in [f.var.name for f in _top_loops(draft.s.kernel.body, draft.steps)]:
         nest = find_loop(draft.s.kernel, loop)
-        has_grid = any(isinstance(n, For) and n.kind in ("block", "thread", "parallel") for n in walk(nest))
+        has_grid = any(n.kind in ("block", "thread", "parallel") for n in all_loops(nest))
         if not has_grid and not _is_left_to_lowering(nest):
             _schedule(draft, loop)
 
 
 def _is_left_to_lowering(nest: For) -> bool:
     """Whether it tests arguments: lowering does so where they are used, or finds threads for it."""
-    return only_checks(nest) and all(trip_count(n, {}) is not None for n in walk(nest) if isinstance(n, For))
+    return only_checks(nest) and all(trip_count(n, {}) is not None for n in all_loops(nest))
 
 
 def _top_loops(s: Stmt, steps: frozenset[str]) -> Iterator[For]:

@@ -6,8 +6,7 @@ from weft.auto.gpu.draft import GpuDraft
 from weft.auto.stages import buffer_bytes
 from weft.ir.nesting import inner_statements
 from weft.ir.stmt import For, Stmt
-from weft.ir.visit import walk
-from weft.schedules.find import all_allocs, find_loop
+from weft.schedules.find import all_allocs, all_loops, find_loop
 from weft.schedules.loop_facts import trip_count
 from weft.target.cuda.launch_bounds import resident_blocks
 from weft.target.cuda.rates import rates_of
@@ -21,7 +20,7 @@ MOST_TURNS = 4
 def persist_steps(draft: GpuDraft) -> None:
     """Every loop over steps, the outermost first, whose launches may become one."""
     rates = rates_of(draft.machine.capability)
-    for loop in [f.var.name for f in walk(draft.s.kernel.body) if isinstance(f, For) and f.var.name in draft.steps]:
+    for loop in [f.var.name for f in all_loops(draft.s.kernel) if f.var.name in draft.steps]:
         blocks, threads, shared = _demand(find_loop(draft.s.kernel, loop))
         room = draft.machine.sms * resident_blocks(draft.machine, threads, REGISTERS, shared)
         if rates.grid_barrier >= rates.launch or blocks > MOST_TURNS * room or shared > draft.machine.shared_per_block:

@@ -63,13 +63,15 @@ def split_subscript(
 def _split(
     e: Expr, dim: int, digits: Mapping[str, Digit], ranges: Mapping[str, Interval]
 ) -> tuple[list[Placed], Expr] | None:
+    if isinstance(e, Const) or (isinstance(e, Var) and e.name not in digits):
+        return [], e
     form = linear_form(e)
     found: list[tuple[Expr, Placed]] = []
     for atom, factor in form.terms.items():
         digit = digit_of(atom, digits)
         if digit is not None and factor > 0:
             found.append((atom, Placed(dim, factor, *digit)))
-        elif digit is not None or set(free_vars(atom)) & digits.keys():
+        elif digit is not None or not (isinstance(atom, Var) or digits.keys().isdisjoint(free_vars(atom))):
             return None
     for atom, placed in sorted(found, key=lambda f: -f[1].step):
         left = _without(form, atom, placed, ranges)

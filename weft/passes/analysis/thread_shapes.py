@@ -6,12 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import statements_in
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Seq, Stmt, Tensorized
-from weft.ir.visit import substitute, walk
+from weft.ir.visit import substitute
 from weft.passes.analysis.thread_digits import Digit, join_digits
 
 WARP = 32
@@ -40,20 +42,7 @@ class Shape:
 
     def digit(self, d: Digit) -> Expr:
         """The value of a digit of the thread number."""
-        end = d.stride * d.extent
-        parts: list[Expr] = []
-        for var, stride, extent in zip(self.vars, self.strides, self.extents):
-            low, high = max(stride, d.stride), min(stride * extent, end)
-            if low >= high:
-                continue
-            if low % stride or high % low or (stride * extent) % high or low % d.stride:
-                number = self.number() // idx(d.stride)
-                return simplify(number % idx(d.extent) if end < self.total else number)
-            part: Expr = var // idx(low // stride) if low > stride else var
-            if high < stride * extent:
-                part = part % idx(high // low)
-            parts.append(part * idx(low // d.stride))
-        return simplify(sum_of(parts))
+        return _digit(self, d)
 
     def values(self, digits: Mapping[str, Digit]) -> dict[Var, Expr]:
         """What the loops of a nest are in terms of the threads that run it."""
@@ -74,6 +63,24 @@ class Shape:
     def first_of(self, digits: Iterable[Digit]) -> list[Expr]:
         """Tests that choose one of the threads that agree in ``digits``."""
         return [Compare("==", self.digit(d), idx(0)) for d in self.others(digits)]
+
+
+@lru_cache(maxsize=256)  # every nest of a launch asks for the same few
+def _digit(shape: Shape, d: Digit) -> Expr:
+    end = d.stride * d.extent
+    parts: list[Expr] = []
+    for var, stride, extent in zip(shape.vars, shape.strides, shape.extents):
+        low, high = max(stride, d.stride), min(stride * extent, end)
+        if low >= high:
+            continue
+        if low % stride or high % low or (stride * extent) % high or low % d.stride:
+            number = shape.number() // idx(d.stride)
+            return simplify(number % idx(d.extent) if end < shape.total else number)
+        part: Expr = var // idx(low // stride) if low > stride else var
+        if high < stride * extent:
+            part = part % idx(high // low)
+        parts.append(part * idx(low // d.stride))
+    return simplify(sum_of(parts))
 
 
 def sum_of(parts: Sequence[Expr]) -> Expr:
@@ -143,7 +150,7 @@ def choose_shape(nests: Sequence[Nest], taken: Iterable[str], fresh: Callable[[s
     largest = [n for n in nests if n.total == most and n.loops]
     if not largest or most == 0:
         return Shape((Var(fresh("t")),), (1,))
-    fixed = [n for n in largest if any(isinstance(inner, Tensorized) for inner in walk(n.body))]
+    fixed = [n for n in largest if statements_in(n.body, Tensorized)]
     common = Counter(n.extents for n in fixed or largest).most_common(1)[0][0]
     alike = [n for n in largest if n.extents == common]
     model = min(alike, key=lambda n: sum(len(loop.var.name) for loop in n.loops))  # short names read best

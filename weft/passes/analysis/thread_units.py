@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Expr, Load
+from weft.ir.expr import AddressOf, Const, Expr, Load, Var
 from weft.ir.interval import Ranges, bounds
-from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Atomic, For, Let, Stmt, Store
-from weft.ir.visit import children, rebuild
+from weft.ir.visit import children, rebuild, walk
 from weft.passes.analysis.loop_ranges import ranges_inside
 from weft.passes.analysis.thread_digits import Digit, join_digits
 from weft.passes.analysis.thread_reductions import Candidate
@@ -61,8 +60,10 @@ class Unit(Stmt):
 
 def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any]) -> Any:
     """``node`` with ``change`` applied to every touch of memory, given what variables can be there."""
-    if isinstance(node, Buffer):
+    if isinstance(node, (Buffer, Var, Const)):
         return node
+    if isinstance(node, Expr) and not any(isinstance(n, (Load, AddressOf)) for n in walk(node)):
+        return node  # as most subscripts
     if isinstance(node, For):
         inside = ranges_inside(node, ranges)
         return rebuild(node, lambda n: change_memory(n, inside if n is node.body else ranges, change))
@@ -76,11 +77,3 @@ def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any
 def headers(s: Stmt) -> list[Expr]:
     """The expressions of ``s`` itself, not of the statements in it."""
     return [e for e in children(s) if isinstance(e, Expr)]
-
-
-S = TypeVar("S", bound=Stmt)
-
-
-def statements_in(s: Stmt, kind: type[S]) -> list[S]:
-    """The statements of ``kind`` in ``s``, not those inside units."""
-    return [*([s] if isinstance(s, kind) else []), *(n for i in inner_statements(s) for n in statements_in(i, kind))]

@@ -21,6 +21,7 @@ from weft.ir.affine import Linear
 from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.inequality import as_index, denied
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import statements_in
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import (
@@ -62,7 +63,7 @@ class _Place:
 
 def _visit(s: Stmt, place: _Place) -> Stmt:
     if isinstance(s, For):
-        if s.kind == "block" and not any(isinstance(n, Evaluate) and n.call.name == "products_wait" for n in walk(s)):
+        if s.kind == "block" and not any(n.call.name == "products_wait" for n in statements_in(s, Evaluate)):
             return s
         if s.kind == "block" and not place.stored:
             place = replace(place, stored=mentions(s).stored)
@@ -81,7 +82,7 @@ def _visit(s: Stmt, place: _Place) -> Stmt:
 def _separated(nest: For, place: _Place) -> Stmt:
     if place.loop is None or not place.threads or not _is_of_registers(nest) or count_nodes(nest) > LONGEST:
         return nest
-    loops = [n for n in walk(nest) if isinstance(n, For)]
+    loops = statements_in(nest, For)
     own = {x.var.name: loop_range(x, {}) if constant_extent(x) else None for x in loops}
     found: dict[Expr, None] = {}
     is_chosen = False

@@ -8,17 +8,16 @@ iteration touches, and subscripts are counted from the start of that box. Blocks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Const, Expr, Load, Var, idx
+from weft.ir.expr import Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval
-from weft.ir.nesting import inner_statements
+from weft.ir.nesting import inner_statements, statements
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Stmt, Store
-from weft.ir.visit import rebuild, walk
+from weft.ir.visit import loads, mentions, rebuild, stores
 from weft.poly.infer_spans import Span, clip, infer_spans, knowing_loops, upper_bound
 
 #: Elements that a register file can hold.
@@ -62,10 +61,9 @@ def _infer_cut(alloc: Alloc, kernel: Kernel, loops: tuple[For, ...], sizes: dict
     count = old.element_count() if old.scope == "register" else None
     if count is not None and count <= MOST_IN_REGISTERS:  # cutting a tile below its vectors would cost masks
         return None
-    inside = [n for n in walk(alloc.body) if isinstance(n, (AddressOf, Load, Store, For))]
-    if old.strides is not None or any(isinstance(n, AddressOf) and n.buffer == old for n in inside):
+    if old.strides is not None or old.name in mentions(alloc.body).reached:
         return None
-    if _is_touched_throughout(old, inside):
+    if _is_touched_throughout(old, alloc.body):
         return None
     raw = infer_spans(kernel, old, alloc, len(loops))
     if raw is None:
@@ -78,15 +76,17 @@ def _infer_cut(alloc: Alloc, kernel: Kernel, loops: tuple[For, ...], sizes: dict
     return Cut(old, replace(old, shape=tuple(size for _, size in sides)), tuple(start for start, _ in sides))
 
 
-def _is_touched_throughout(buffer: Buffer, inside: Sequence[AddressOf | Load | Store | For]) -> bool:
+def _is_touched_throughout(buffer: Buffer, body: Stmt) -> bool:
     """Whether one access runs through all of a temporary, by loops inside that count from 0 to its sizes: a kernel with
     many values that cross barriers has dozens of such, and nothing of them can be cut."""
-    runs = {n.var.name: n.hi for n in inside if isinstance(n, For) and n.lo == idx(0)}
-    return any(
-        all(isinstance(i, Var) and runs.get(i.name) == size for i, size in zip(n.indices, buffer.shape))
-        for n in inside
-        if isinstance(n, (Load, Store)) and n.buffer.name == buffer.name
-    )
+    touching = [n.indices for n in (*loads(body), *stores(body)) if n.buffer.name == buffer.name]
+    plain = [
+        names for indices in touching if len(names := [i.name for i in indices if isinstance(i, Var)]) == buffer.rank
+    ]
+    if not plain:
+        return False
+    runs = {n.var.name: n.hi for n in statements(body) if isinstance(n, For) and n.lo == idx(0)}
+    return any(all(runs.get(name) == size for name, size in zip(names, buffer.shape)) for names in plain)
 
 
 def _side(whole: Expr, raw: Span, within: Span, simple: ExprSimplifier) -> tuple[Expr, Expr]:

@@ -16,6 +16,7 @@ from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Cast, Var
 from weft.ir.interval import Ranges, bounds
+from weft.ir.nesting import statements_in
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import For, Kernel, Let, Stmt
 from weft.ir.visit import Node, map_statements, rewrite, walk
@@ -41,7 +42,7 @@ def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str]) -> Stmt:
 
 
 def _split(nest: For, ranges: Ranges) -> Stmt:
-    loops = [n for n in walk(nest) if isinstance(n, For) and n.kind in ("unroll", "vector")]
+    loops = [n for n in statements_in(nest, For) if n.kind in ("unroll", "vector")]
     inner = {**ranges, **{x.var.name: loop_range(x, ranges) for x in loops}}
     own = {x.var for x in loops}
 

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Const, Expr, Load, Select, Unary
-from weft.ir.nesting import flat, sequence
+from weft.ir.nesting import flat, sequence, statements_in
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, For, Kernel, Stmt, Store
-from weft.ir.visit import Node, free_vars, loads, map_statements, mentions, rewrite, stores, walk
+from weft.ir.visit import Node, free_vars, loads, map_statements, mentions, rewrite, stores
 
 
 def hoist_addends(kernel: Kernel) -> Kernel:
@@ -70,7 +70,7 @@ class Tile:
         write = writes[0] if len(writes) == 1 else None
         if not isinstance(write, Store) or name in mentions(alloc.body).addressed:
             return None
-        nest = next((n for n in walk(alloc.body) if isinstance(n, For) and n.kind == "unroll" and _has(n, write)), None)
+        nest = next((n for n in statements_in(alloc.body, For) if n.kind == "unroll" and _has(n, write)), None)
         return None if nest is None else Tile(alloc, nest, write)
 
     def changed(

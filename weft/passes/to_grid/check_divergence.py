@@ -7,10 +7,10 @@ from math import prod
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Const, Expr, idx
-from weft.ir.nesting import inner_statements
+from weft.ir.nesting import inner_statements, statement_kinds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import JUMPS, For, If, Kernel, Stmt
-from weft.ir.visit import free_vars, loads, substitute, walk
+from weft.ir.visit import free_vars, loads, substitute
 from weft.passes.analysis.thread_teams import Team, holds, refuse
 
 #: Threads for each of which a condition is tried.
@@ -22,7 +22,7 @@ def check_divergence(kernel: Kernel) -> Kernel:
 
     What threads decide by what they load, or leave before, they may well agree on.
     """
-    if not any(isinstance(n, JUMPS) for n in walk(kernel)):
+    if statement_kinds(kernel.body).isdisjoint(JUMPS):
         _visit(kernel.body, ())
     return kernel
 

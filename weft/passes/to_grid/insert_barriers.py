@@ -20,7 +20,7 @@ from weft.ir.expr import Load
 from weft.ir.nesting import around, inner_statements
 from weft.ir.solve import Form, combine
 from weft.ir.stmt import JUMPS, Alloc, Barrier, BarrierScope, For, If, Kernel, Let, Seq, Stmt, Tensorized, While
-from weft.ir.visit import map_statements, walk
+from weft.ir.visit import fact, map_statements, walk
 from weft.passes.analysis.loop_ranges import constant_extent, runs_at_least_once
 from weft.passes.analysis.thread_reductions import is_reduction
 from weft.passes.analysis.thread_shapes import WARP, suffix_products
@@ -173,8 +173,8 @@ class _Flow:
 
     def leave(self, s: Stmt, state: State) -> State:
         """A reduction across threads waits for them itself."""
-        scopes = [n.scope for inner in walk(s) if is_reduction(inner) for n in walk(inner) if isinstance(n, Barrier)]
-        return _after(state, scopes[-1]) if scopes else state
+        scope = _last_barrier(s)
+        return state if scope is None else _after(state, scope)
 
     def repeat(self, s: For | While, state: State) -> State:
         key, outer = id(s), self.left
@@ -321,6 +321,13 @@ class _Flow:
 
 _WARP_NAME = "warp number"
 _OTHER_WARP: tuple[list[Form], ...] = ([after(_WARP_NAME)], [before(_WARP_NAME)])
+
+
+@fact
+def _last_barrier(s: Stmt) -> BarrierScope | None:
+    """Of the last reduction across threads in ``s``."""
+    scopes = [n.scope for inner in walk(s) if is_reduction(inner) for n in walk(inner) if isinstance(n, Barrier)]
+    return scopes[-1] if scopes else None
 
 
 def _at_end(s: Stmt) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval, Ranges
-from weft.ir.nesting import around, in_turn
+from weft.ir.nesting import around, in_turn, statements_in
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, Break, For, Kernel, Let, Return, Seq, Stmt, Store, Tensorized, While
 from weft.ir.visit import (
@@ -36,7 +36,7 @@ from weft.passes.analysis.loop_ranges import extent, loop_range, ranges_inside
 from weft.passes.analysis.name_apart import name_apart
 from weft.passes.analysis.thread_shapes import Shape
 from weft.passes.analysis.thread_teams import barriers_in, check_shared
-from weft.passes.analysis.thread_units import Unit, headers, statements_in
+from weft.passes.analysis.thread_units import Unit, headers
 from weft.passes.to_grid.insert_barriers import Grid, insert_barriers
 from weft.passes.to_grid.join_reductions import ReductionJoiner
 from weft.passes.to_grid.launch_storage import LaunchStorage
@@ -83,7 +83,7 @@ class _Join:
 
     def launch(self, launch: Launch) -> Stmt:
         blocks = launch.blocks or (For(Var(self.fresh("b")), idx(0), idx(1), "block", Seq(())),)
-        if any(isinstance(n, For) and n.kind == "thread" and barriers_in(n) for n in walk(launch.body)):
+        if any(n.kind == "thread" and barriers_in(n) for n in statements_in(launch.body, For)):
             check_shared(launch.body)
             return around(blocks, _checked_grid(launch.body))
         ranges = {name: Interval(0, None) for name in sizes_of(self.kernel)}
@@ -185,7 +185,7 @@ def _named_unlike(unit: Unit, shape: Shape) -> Unit:
 
 def _ending_here(s: Stmt) -> Stmt:
     """``s`` with returns, which end an iteration of a thread loop, as ends of a loop that runs once."""
-    if not any(isinstance(n, Return) for n in walk(s)):
+    if not statements_in(s, Return):
         return s
 
     def visit(n: Stmt, inside: bool) -> Stmt:
@@ -206,7 +206,7 @@ def _ending_here(s: Stmt) -> Stmt:
 def _computed_operands(body: Stmt) -> frozenset[str]:
     """Shared storage that hardware intrinsics alone read, of what threads computed: these may have it in registers."""
     made, read = mentions(body).allocated, [n.buffer.name for n in loads(body)]
-    inside = [n.buffer.name for s in walk(body) if isinstance(s, Tensorized) for n in loads(s)]
+    inside = [n.buffer.name for s in statements_in(body, Tensorized) for n in loads(s)]
     stored = {s.buffer.name for s in stores(body) if s.buffer.scope == "shared"}
     copied = {s.buffer.name for s in stores(body) for n in loads(s) if n.buffer.name not in made}
     return frozenset(n for n in stored - copied if inside.count(n) == read.count(n) > 0)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from weft.ir.errors import ScheduleError
 from weft.ir.interval import Ranges, bounds
-from weft.ir.nesting import exits, has_loop, inner_statements, perfect_nest
+from weft.ir.nesting import exits, has_loop, inner_statements, perfect_nest, statements_in
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, For, Seq, Stmt
 from weft.ir.visit import bound_names, children, map_statements, mentions, used_names, walk
@@ -49,8 +49,9 @@ def make_units(
             return None
         return reduction if find_group(reduction, made, placed, extents) is not None else None
 
-    body = level_threads(body, ranges, lambda s, loops: candidate(s, loops) is not None)
-    nests = find_nests(body, ranges)
+    leveled = level_threads(body, ranges, lambda s, loops: candidate(s, loops) is not None)
+    if leveled is not body:
+        body, nests = leveled, find_nests(leveled, ranges)
     shape = choose_shape(nests, _other_names(body), fresh)
     places = _find_places([n for n in nests if n.total == shape.total], made)
     steps = _choose_steps(nests, shape, made, places)
@@ -171,7 +172,7 @@ def _block_allocs(s: Stmt) -> list[Alloc]:
 
 def _other_names(s: Stmt) -> set[str]:
     """The names in ``s`` besides those that thread loops alone bind."""
-    threads = [n.var.name for n in walk(s) if isinstance(n, For) and n.kind == "thread"]
+    threads = [n.var.name for n in statements_in(s, For) if n.kind == "thread"]
     bound = [name for n in walk(s) for name in bound_names(n)]
     only_threads = {name for name in threads if bound.count(name) == threads.count(name)}
     return used_names(s) - only_threads

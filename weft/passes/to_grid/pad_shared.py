@@ -18,8 +18,9 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Unary, Var, idx
 from weft.ir.hardware import ACROSS_THREADS
 from weft.ir.intrinsics import HINTS
+from weft.ir.nesting import statements_in
 from weft.ir.stmt import Alloc, Atomic, Evaluate, For, Stmt, Store, Tensorized
-from weft.ir.visit import children, replace_buffers, walk
+from weft.ir.visit import children, replace_buffers
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.passes.analysis.thread_shapes import WARP, suffix_products
 
@@ -63,7 +64,7 @@ def pad_shared(launch: Stmt, threads: Sequence[For], spare_bytes: int) -> Stmt:
     lanes = _lanes(threads, extents)
     touched = _touches(launch)
     longer: dict[Buffer, Buffer] = {}
-    for alloc in (n for n in walk(launch) if isinstance(n, Alloc) and n.buffer.scope == "shared"):
+    for alloc in (n for n in statements_in(launch, Alloc) if n.buffer.scope == "shared"):
         old = alloc.buffer
         touches = touched.get(old.name, [])
         if None in touches or old.rank < 2 or old.strides is not None:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from math import prod
 
 from weft.ir.expr import Const, idx
-from weft.ir.nesting import flat, sequence
+from weft.ir.nesting import flat, sequence, statements_in
 from weft.ir.stmt import Barrier, Evaluate, For, Kernel, Stmt, hint
-from weft.ir.visit import Node, map_statements, rewrite, walk
+from weft.ir.visit import Node, map_statements, rewrite
 from weft.passes.analysis.loop_ranges import constant_extent, is_serial_loop
 from weft.passes.analysis.thread_reductions import is_reduction
 from weft.passes.analysis.thread_shapes import WARP
@@ -73,17 +73,15 @@ def before_barriers(s: Stmt, first: Stmt) -> Stmt:
 
 
 def _committed(s: Stmt) -> list[int]:
-    calls = (n.call for n in walk(s) if isinstance(n, Evaluate) and _is_commit(n))
+    calls = (n.call for n in statements_in(s, Evaluate) if _is_commit(n))
     return [int(e.value) for call in calls for e in call.args if isinstance(e, Const)]
 
 
 def _are_waited_for(launch: Stmt) -> bool:
     """Whether every loop that starts a group has a barrier of all that copy; of a warp where that is all there is."""
-    loops = [n for n in walk(launch) if isinstance(n, For)]
+    loops = statements_in(launch, For)
     threads = prod(constant_extent(n) or 2 * WARP for n in loops if n.kind == "thread")
-    scopes = (
-        {n.scope for n in walk(x) if isinstance(n, Barrier)} for x in loops if is_serial_loop(x) and _committed(x)
-    )
+    scopes = ({n.scope for n in statements_in(x, Barrier)} for x in loops if is_serial_loop(x) and _committed(x))
     return all(found - {"warp"} or (found and threads <= WARP) for found in scopes)
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 from weft.ir.expr import Compare, Expr, idx
 from weft.ir.interval import Interval, Ranges, bounds, half_open
-from weft.ir.nesting import exits, in_turn, inner_statements, sequence
+from weft.ir.nesting import exits, in_turn, inner_statements, sequence, statements_in
 from weft.ir.simplify import is_empty, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Return, Seq, Stmt
-from weft.ir.visit import free_vars, loads, substitute, walk
+from weft.ir.visit import free_vars, loads, substitute
 from weft.passes.analysis.conditions import guarded
 from weft.poly.leaves import is_assigned, sizes_of
 
@@ -52,7 +52,7 @@ def _may_return(s: Stmt) -> bool:
 
 def has_blocks(s: Stmt) -> bool:
     """Whether there is a loop over blocks in ``s``."""
-    return any(isinstance(n, For) and n.kind in _BLOCKS for n in walk(s))
+    return any(n.kind in _BLOCKS for n in statements_in(s, For))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Expr, Var, idx
+from weft.ir.nesting import statement_kinds
 from weft.ir.stmt import Assert, For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import fresh_name, map_statements, substitute, used_names, walk
+from weft.ir.visit import fresh_name, map_statements, substitute, used_names
 from weft.passes.analysis.loop_ranges import constant_extent
 
 _THREADS = 256
@@ -25,7 +26,7 @@ def _spread(s: Stmt, taken: set[str]) -> Stmt:
 
 def only_checks(s: Stmt) -> bool:
     """Whether ``s`` does nothing but to test."""
-    return all(isinstance(n, (For, If, Let, Seq, Assert)) for n in walk(s) if isinstance(n, Stmt))
+    return statement_kinds(s) <= {For, If, Let, Seq, Assert}
 
 
 def _spread_nest(loop: For, taken: set[str]) -> Stmt:

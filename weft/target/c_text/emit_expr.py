@@ -147,9 +147,8 @@ def _is_exact(f: TextFunction, e: Expr) -> bool:
     """
     t = e.dtype
     if t == dt.index:
-        interval = bounds(e, f.ranges)
-        finite = interval.within(t.min_value, t.max_value)
-        return finite or all(isinstance(n, (Var, Const, Binary, Unary)) for n in walk(e))
+        plain = all(isinstance(n, (Var, Const, Binary, Unary)) for n in walk(e))
+        return plain or bounds(e, f.ranges).within(t.min_value, t.max_value)
     parts = (e.operand,) if isinstance(e, Unary) else (e.left, e.right) if isinstance(e, Binary) else ()
     exact = _raw_bounds(f, e, parts)
     return exact.within(t.min_value, t.max_value)

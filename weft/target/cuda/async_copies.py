@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Cast, Const, Expr, Load, Select, Var
+from weft.ir.nesting import statements_in
 from weft.ir.stmt import Evaluate, Stmt, Store
 from weft.ir.visit import walk
 from weft.target.c_text.emit_expr import emit_expr, emit_pointer
@@ -61,7 +62,7 @@ _PUBLISH = """__device__ __forceinline__ void publish() {
 
 def find_rings(body: Stmt) -> frozenset[str]:
     """The buffers of a launch that may be filled asynchronously."""
-    hints = (n.call for n in walk(body) if isinstance(n, Evaluate) and n.call.name == "async_fill")
+    hints = (n.call for n in statements_in(body, Evaluate) if n.call.name == "async_fill")
     return frozenset(e.buffer.name for call in hints for e in call.args if isinstance(e, AddressOf))
 
 

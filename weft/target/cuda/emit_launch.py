@@ -13,6 +13,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import TargetError, UnsupportedError
 from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.interval import EVERYTHING, Interval, bounds
+from weft.ir.nesting import statements_in
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assert, Barrier, For, Kernel, Let, Stmt
 from weft.ir.visit import loads, mentions, stores, walk
@@ -96,7 +97,7 @@ def emit_launch(
     params = tuple(used_params(nest.body, (*kernel.params, *temporaries)))
     f = _function(program, kernel, nest, params)
     has_assert = any(isinstance(n, Assert) for n in walk(nest.body))
-    together = any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(nest.body))
+    together = any(n.scope == "grid" for n in statements_in(nest.body, Barrier))
     counts = thread_counts(grid)
     shape = block_shape(counts) or (prod(counts), 1, 1)
     f.engine = engine = find_engine(grid, prod(shape), f.fresh("turns"), program.machine)
@@ -189,7 +190,7 @@ def _exchanged(nest: Nest) -> frozenset[str]:
 
     Said to be reached through one pointer alone, what a thread does not store itself it would load only once.
     """
-    if not any(isinstance(n, Barrier) for n in walk(nest.body)):
+    if not statements_in(nest.body, Barrier):
         return frozenset()
     held = mentions(nest.body)
     return held.loaded & held.stored

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from weft.ir.expr import AddressOf, Call, Const, Expr
 from weft.ir.hardware import HARDWARE
+from weft.ir.nesting import statements_in
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Evaluate, Stmt
-from weft.ir.visit import walk
 from weft.target.c_text.emit_expr import emit_expr, emit_pointer, offset_expr
 from weft.target.cuda.emit_context import LEVEL, Function
 
@@ -53,7 +53,7 @@ _REGISTERS = {"load_a": 4, "load_b": 2, "fetch_a": 8, "fetch_b": 4, "halve_a": 8
 
 def find_fragments(body: Stmt) -> dict[str, int]:
     """The buffers of a launch that are fragments, each with the registers that a lane has of it."""
-    calls = [n.call for n in walk(body) if isinstance(n, Evaluate) and n.call.name in HARDWARE]
+    calls = [n.call for n in statements_in(body, Evaluate) if n.call.name in HARDWARE]
     addresses: dict[str, int] = {}
     for call in calls:
         each = _REGISTERS.get("_".join(call.name.split("_")[-2:]), 0)
@@ -66,7 +66,7 @@ def find_fragments(body: Stmt) -> dict[str, int]:
 
 def find_halved(body: Stmt) -> frozenset[str]:
     """Columns that lanes have made: their words have an element of the first half of 16 bytes and one of the second."""
-    calls = (n.call for n in walk(body) if isinstance(n, Evaluate) and n.call.name.endswith("_halve_b"))
+    calls = (n.call for n in statements_in(body, Evaluate) if n.call.name.endswith("_halve_b"))
     return frozenset(c.args[1].buffer.name for c in calls if isinstance(c.args[1], AddressOf))
 
 

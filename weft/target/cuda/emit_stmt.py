@@ -13,6 +13,7 @@ from weft.ir.expr import AddressOf, Load, Var
 from weft.ir.hardware import BULK_COPY, HARDWARE
 from weft.ir.interval import bounds
 from weft.ir.intrinsics import HINTS
+from weft.ir.nesting import statements_in
 from weft.ir.stmt import Alloc, Assert, Atomic, Barrier, Evaluate, For, If, Return, Stmt, Store, Tensorized, While
 from weft.ir.visit import walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
@@ -64,7 +65,7 @@ def emit_loop(f: Function, s: For) -> None:
     f.serial_depth += 1
     with f.braces(head), f.bound(s.var.name, Code(name, wide=wide), interval):
         concurrent = s.kind in ("parallel", "block", "thread", "vector")
-        label = f.fresh("next") if concurrent and any(isinstance(n, Return) for n in walk(s.body)) else None
+        label = f.fresh("next") if concurrent and statements_in(s.body, Return) else None
         if label is None:
             emit_stmt(f, s.body)
         else:

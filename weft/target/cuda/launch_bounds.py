@@ -15,6 +15,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import TargetError
 from weft.ir.expr import Call
 from weft.ir.hardware import HARDWARE
+from weft.ir.nesting import statements_in
 from weft.ir.stmt import Alloc, For, Stmt, Tensorized
 from weft.ir.visit import walk
 from weft.target.cuda.emit_mma import find_fragments
@@ -139,7 +140,7 @@ def check_registers(body: Stmt, machine: GpuMachine, kernel: str) -> None:
 def _kept(body: Stmt) -> list[Buffer]:
     """What threads keep of their own, fragments aside, of which the buffers tell more than a lane has."""
     fragments = find_fragments(body)
-    return [n.buffer for n in walk(body) if isinstance(n, Alloc) and n.buffer.name not in fragments]
+    return [n.buffer for n in statements_in(body, Alloc) if n.buffer.name not in fragments]
 
 
 def _words(buffer: Buffer) -> int:

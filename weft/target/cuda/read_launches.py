@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from weft.ir.buffer import Buffer
 from weft.ir.errors import TargetError
 from weft.ir.expr import Binary, Const, Expr, Unary, idx
-from weft.ir.nesting import strip
+from weft.ir.nesting import statements_in, strip
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Assert, For, If, Kernel, Let, Param, Seq, Stmt
 from weft.ir.visit import mentions, substitute, walk
@@ -87,7 +87,7 @@ def _under(around: Nest, test: Expr) -> Nest:
 
 def has_concurrency(s: Stmt) -> bool:
     """Whether a block, thread or parallel loop is in ``s``."""
-    return any(isinstance(n, For) and n.kind in ("block", "thread", "parallel") for n in walk(s))
+    return any(n.kind in ("block", "thread", "parallel") for n in statements_in(s, For))
 
 
 def _has_host_size(buffer: Buffer, scalars: frozenset[str]) -> bool:

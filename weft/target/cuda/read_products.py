@@ -18,11 +18,11 @@ from weft.ir.expr import AddressOf, Const, Expr, Var, idx
 from weft.ir.hardware import Hardware
 from weft.ir.interval import Interval
 from weft.ir.match_hardware import Mismatch, match_hardware
-from weft.ir.nesting import around
+from weft.ir.nesting import around, statements_in
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Seq, Stmt, Store, Tensorized
-from weft.ir.visit import loads, stores, substitute, walk
+from weft.ir.visit import loads, stores, substitute
 from weft.target.cuda.swizzle import ROW, SWIZZLE_ALIGN
 
 #: ``ldmatrix`` takes rows of 16 bytes.
@@ -141,7 +141,7 @@ def _is_made(site: Site, s: Tensorized, columns: Operand, count: int) -> bool:
     buffer = columns.place.buffer
     if site.launch is None or buffer.scope != "shared" or buffer.dtype.itemsize != 2:
         return False
-    wide = [n.body for n in walk(site.launch) if isinstance(n, For) and _is_row(n, buffer)]
+    wide = [n.body for n in statements_in(site.launch, For) if _is_row(n, buffer)]
     stored = [n for n in stores(site.launch) if n.buffer.name == buffer.name]
     own = all(n in wide and column_place(site.threads, n, columns, count) is not None for n in stored)
     inside, everywhere = (sum(n.buffer.name == buffer.name for n in loads(x)) for x in (s, site.launch))

@@ -23,7 +23,7 @@ from weft.ir import dtype as dt
 from weft.ir.ahead import loops_ahead, split_ahead
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.hardware import BULK_COPY, Hardware
-from weft.ir.nesting import around, find_path, flat, replace_in, sequence, strip
+from weft.ir.nesting import around, find_path, flat, replace_in, sequence, statements_in, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import free_vars, fresh_name, loads, map_statements, mentions, stores, substitute, used_names, walk
@@ -82,17 +82,17 @@ def _is_counted(launch: For, loop: For) -> bool:
 
 def _kept(loop: For) -> tuple[int, int]:
     """Words of the sums of a thread, the most of any product, and how many threads there are."""
-    found = [_sums_of(loop, n) for n in walk(loop.body) if isinstance(n, Tensorized)]
+    found = [_sums_of(loop, n) for n in statements_in(loop.body, Tensorized)]
     return max(found, default=(0, 1))
 
 
 def _sums_of(loop: For, product: Tensorized) -> tuple[int, int]:
     around_it = [x for x in find_path(loop, product) or () if isinstance(x, For) and x.kind == "thread"]
     words = 1
-    for block in (n for n in walk(product) if isinstance(n, Block) and isinstance(n.body, Store)):
+    for block in (n for n in statements_in(product, Block) if isinstance(n.body, Store)):
         values = {i.var: i.binding for i in block.iters}
         used = {name for i in stores(block)[0].indices for name in free_vars(substitute(i, values))}
-        inner = [n for n in walk(product) if isinstance(n, For) and n.var.name in used]
+        inner = [n for n in statements_in(product, For) if n.var.name in used]
         words = prod(constant_extent(x) or 0 for x in inner)
     return words, prod(constant_extent(x) or 0 for x in around_it)
 
@@ -100,7 +100,7 @@ def _sums_of(loop: For, product: Tensorized) -> tuple[int, int]:
 def _has_turns(loop: For, rings: frozenset[str]) -> bool:
     """Whether each iteration is a turn of every ring, one after another, and rings have as many of them."""
     turns = set()
-    for block in (n for n in walk(loop.body) if isinstance(n, Block)):
+    for block in statements_in(loop.body, Block):
         values = {i.var: i.binding for i in block.iters}
         accesses = [*loads(block.body), *stores(block.body)]
         turns |= {
@@ -119,7 +119,7 @@ def _filled(loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[s
     assert loop.ahead is not None
     rings = frozenset(loop.ahead.rings)
     fills, rest = split_ahead(loop.body, rings)
-    products = [n for n in walk(rest) if isinstance(n, Tensorized) and n.intrinsic in known]
+    products = [n for n in statements_in(rest, Tensorized) if n.intrinsic in known]
     matrices = rings & find_swizzled(rest, known)
     multiplied = sum(n.buffer.name in matrices for p in products for n in loads(p))
     used = sum(n.buffer.name in matrices for n in loads(rest))
@@ -139,7 +139,7 @@ def _filled(loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[s
 def _with_tiles(launch: Stmt, loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[str]) -> Stmt:
     """``launch`` with what ``loop`` multiplies in all iterations fetched by the engine, too, once for a tile."""
     path = find_path(launch, loop) or []
-    products = [n for n in walk(loop) if isinstance(n, Tensorized) and n.intrinsic in known]
+    products = [n for n in statements_in(loop, Tensorized) if n.intrinsic in known]
     multiplied = [n.buffer.name for p in products for n in loads(p)]
     fit = {b for b in find_swizzled(loop, known) if multiplied.count(b) == _count(b, loads(launch))}
     blocks = {x.var.name: loop_range(x, {}) for x in path if isinstance(x, For) and x.kind == "block"}
@@ -203,7 +203,9 @@ def _is_one_to_one(loops: Sequence[For], tests: Sequence[Expr], own: Sequence[It
     places = [p[runs] for p in places]
     if places[0].size != prod(sizes) or any((p < 0).any() or (p >= n).any() for p, n in zip(places, sizes)):
         return False
-    return len(np.unique(np.ravel_multi_index(places, sizes))) == prod(sizes)
+    seen = np.zeros(prod(sizes), np.bool_)
+    seen[np.ravel_multi_index(places, sizes)] = True
+    return bool(seen.all())
 
 
 def _evaluated(e: Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -42,10 +42,10 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Call, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import flat, sequence
+from weft.ir.nesting import flat, sequence, statements_in
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized, hint
-from weft.ir.visit import fresh_name, map_statements, mentions, substitute, used_names, walk
+from weft.ir.visit import fact, fresh_name, map_statements, mentions, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.cuda.async_copies import Copy, copy_of, find_rings
 from weft.target.cuda.fetched_fragments import FetchedFragments, moved
@@ -59,7 +59,7 @@ from weft.target.cuda.swizzle import find_swizzled
 
 def select_products(kernel: Kernel, *, missing_for: Callable[[Hardware], Sequence[str]], fast: bool = False) -> Kernel:
     """``kernel``, in grid form, with calls of matrix instructions where operands lie as these need them."""
-    nests = {n.intrinsic for n in walk(kernel) if isinstance(n, Tensorized)}
+    nests = {n.intrinsic for n in statements_in(kernel, Tensorized)}
     known = frozenset(h.name for h in (*MMA, *WGMMA) if h.name in nests and not missing_for(h))
     if not known:
         return kernel
@@ -79,6 +79,12 @@ class _Loop:
     copies: tuple[Stmt, ...]
     products: Products | GroupProducts
     name: str
+
+
+@fact
+def _read_before(s: Tensorized) -> list[tuple[Site, Products | GroupProducts | None]]:
+    """What was found at each site: several ways to run a loop look at the products in it."""
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +143,14 @@ class _Select:
     def products(self, s: Tensorized) -> Products | GroupProducts | None:
         if s.intrinsic not in self.known:
             return None
+        before = _read_before(s)
+        for site, found in before:
+            if site == self.site:
+                return found
         hardware = HARDWARE[s.intrinsic]
-        return read_groups(self.site, s, hardware) if hardware in WGMMA else read_products(self.site, s, hardware)
+        found = read_groups(self.site, s, hardware) if hardware in WGMMA else read_products(self.site, s, hardware)
+        before.append((self.site, found))
+        return found
 
     def alone(self, name: str, products: Products | GroupProducts) -> Stmt:
         """The products where they stand, done before what follows."""
@@ -194,7 +206,7 @@ class _Select:
         """Whether ``s`` does nothing but start copies that arrive after a later barrier."""
         if isinstance(s, Evaluate):
             return s.call.name in ("async_fill", "async_commit")
-        stores = [n for n in walk(s) if isinstance(n, Store)]
+        stores = statements_in(s, Store)
         plain = all(isinstance(n, (Seq, If, For, Let, Store)) for n in walk(s) if isinstance(n, Stmt))
         return plain and bool(stores) and all(self.copy(n) is not None for n in stores)
 

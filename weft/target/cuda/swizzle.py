@@ -13,6 +13,7 @@ from collections.abc import Collection
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Load, idx
 from weft.ir.hardware import BULK_COPY, HARDWARE
+from weft.ir.nesting import statements_in
 from weft.ir.stmt import Evaluate, Stmt, Tensorized
 from weft.ir.visit import stores, walk
 
@@ -31,9 +32,9 @@ def find_swizzled(body: Stmt, nests: Collection[str] = ()) -> frozenset[str]:
 
     These are calls; ``nests`` are the intrinsics whose nests are to be such calls.
     """
-    filled = [n for s in walk(body) if isinstance(s, Tensorized) and s.intrinsic == BULK_COPY for n in stores(s)]
-    users = [n for n in walk(body) if isinstance(n, Evaluate) and _needs_groups(n.call.name)]
-    later = [n for n in walk(body) if isinstance(n, Tensorized) and n.intrinsic in nests and _needs_groups(n.intrinsic)]
+    filled = [n for s in statements_in(body, Tensorized) if s.intrinsic == BULK_COPY for n in stores(s)]
+    users = [n for n in statements_in(body, Evaluate) if _needs_groups(n.call.name)]
+    later = [n for n in statements_in(body, Tensorized) if n.intrinsic in nests and _needs_groups(n.intrinsic)]
     read = [n for user in (*users, *later) for n in walk(user) if isinstance(n, (Load, AddressOf))]
     touched = [n.buffer for n in (*read, *filled)]
     return frozenset(b.name for b in touched if b.scope == "shared" and has_rows(b))
