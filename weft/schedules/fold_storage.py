@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from weft.ir.expr import Binary, Expr, Load, idx
+from weft.ir.expr import Binary, Const, Expr, Load, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import statements_in_turn
 from weft.ir.quick_init import replace

@@ -25,7 +25,8 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, For, Stmt, Store, hint
 from weft.ir.visit import free_vars, loads, mentions, replace_buffers, stores, substitute
 from weft.passes.analysis.loop_ranges import constant_extent
-from weft.target.cuda.overlap_products import Started, from_nothing, is_hint, is_zeros, taken_out
+from weft.passes.analysis.matrix_work import is_zeros
+from weft.target.cuda.overlap_products import Started, from_nothing, is_hint, taken_out
 from weft.target.cuda.persist_blocks import bulk_copies
 
 #: Factors of a thread that are kept while products run, at most.
