@@ -235,11 +235,11 @@ def _in_cpp_matrices(text: str) -> str:
         flags=re.DOTALL,
     )
     left = r"__device__ __forceinline__ void wgmma_(bf16|f16)_n(\d+)_registers\((.*?)\) \{.*?\n}\n"
+    own = given.replace("A_TRANSPOSED, ", "").replace("(const char*)a + a_on", "a")
     text = re.sub(
         left,
         lambda m: (
-            f"void wgmma_{m[1]}_n{m[2]}_registers({m[3]})"
-            f" {{ host_wgmma_registers<{kinds[m[1]]}, {m[2]}>({given.replace('A_TRANSPOSED, ', '').replace('(const char*)a + a_on', 'a')}); }}\n"
+            f"void wgmma_{m[1]}_n{m[2]}_registers({m[3]}) {{ host_wgmma_registers<{kinds[m[1]]}, {m[2]}>({own}); }}\n"
         ),
         text,
         flags=re.DOTALL,
