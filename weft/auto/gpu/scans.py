@@ -185,6 +185,7 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
         around.append(part)
     length = _odd_length(count)
     threads = -(-count // length)
+    ring = RING + _is_one_more(draft, stage, step, count)
     levels = [s.scan(along, length)]
     if threads > FEW_CHUNKS:
         levels.append(s.scan(levels[0].carries, _root(threads - 1) or isqrt(threads)))
@@ -206,12 +207,20 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
     for copy in copies:
         _spread_row(draft, copy, len(around), whole_warps(threads))
     if count < step.count and loads:
-        s.pipeline(*(storage for _, storage in loads), stages=RING)
+        s.pipeline(*(storage for _, storage in loads), stages=ring)
     for loop in blocks:
         s.bind(loop, "block")
-    pieces = f", {count} steps after another, fetched {RING - 1} ahead" if count < step.count else ""
+    pieces = f", {count} steps after another, fetched {ring - 1} ahead" if count < step.count else ""
     what = f"{threads} chunks of {length} steps a row{pieces}, each by a thread"
     draft.decide("parallel", name, what, "what a chunk adds up to needs no other")
+
+
+def _is_one_more(draft: GpuDraft, stage: Stage, step: StageIter, count: int) -> bool:
+    """Whether one more segment of ``count`` steps is fetched ahead: where it was timed, that paid if a multiprocessor
+    has two rows at most. Shared memory has to have room for both."""
+    sizes = [a.buffer.dtype.itemsize for a in _along(stage, step)]
+    room = count * ((RING + 1) * sum(sizes) + stage.write.buffer.dtype.itemsize) + (CHUNKS << 6)
+    return stage.points <= 2 * draft.machine.sms * step.count and 2 * room <= draft.machine.shared_per_block
 
 
 def _in_segments(draft: GpuDraft, stage: Stage, along: str, count: int, rows: str) -> tuple[str, str]:
@@ -247,7 +256,7 @@ def _odd_length(count: int) -> int:
     """Steps of a chunk: an odd number, where possible one that divides all of them, so that none is tested for, and
     leaves as many chunks as can be cut likewise."""
     least = max(SHORTEST, -(-count // CHUNKS)) | 1
-    near = range(max(SHORTEST, 3 * least // 4) | 1, 3 * least // 2 + 1, 2)
+    near = range(max(SHORTEST, 3 * least // 4) | 1, 2 * least + 1, 2)
     even = [n for n in near if count % n == 0]
     return min(even, key=lambda n: (_root(count // n - 1) is None, abs(n - least)), default=least)
 
