@@ -52,3 +52,23 @@ def test_rows_longer_than_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(scans, "CHUNKS", 16)
     source = compare(ROWS, (2, 1 + 5 * 210), 4 << 10)
     assert "for (int t_o" in source
+
+
+def test_long_rows_need_not_come_out_even(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What segments leave of rows goes on from them, in a launch of its own."""
+    monkeypatch.setattr(scans, "ROW_STEPS", 200)
+    monkeypatch.setattr(scans, "CHUNKS", 16)
+    monkeypatch.setattr(scans, "EVEN_CHUNKS", 33)
+    source = compare(ROWS, (2, 1 + 1409), 8 << 10)  # a prime number of steps: 419 are left
+    assert "for (int t_o = 0; t_o < 2;" in source
+    assert source.count("__global__") == 2
+
+
+@pytest.mark.parametrize(
+    ("count", "length", "second"), [(3855, 15, 16), (4095, 15, 16), (4369, 17, 16), (8191, 33, None)]
+)
+def test_chunks_come_out_even_where_they_can(count: int, length: int, second: int | None) -> None:
+    """Then no step is tested for, in chunks nor in chunks of these."""
+    assert scans._odd_length(count) == length
+    chunks = -(-count // length)
+    assert scans._root(chunks - 1) == (second if second is None or (chunks - 1) % second == 0 else chunks)

@@ -34,6 +34,10 @@ COLUMN_CHUNKS, DOWN, WIDEST_BLOCK = 31, 8, 32
 #: Steps of columns in shared memory at a time, about, segments that are there at once, blocks that share a
 #: multiprocessor meanwhile; and steps of a row too long for shared memory.
 COLUMN_STEPS, RING, BESIDE, ROW_STEPS = 256, 3, 2, 4096
+#: The same where no such number divides a row: 257 chunks, one more than 16 times 16, of so many steps.
+EVEN_CHUNKS, EVEN_LENGTHS = 257, (15, 17, 13, 19, 11)
+#: Steps of rows, at least.
+FEWEST_STEPS = 2 * SHORTEST * FEW_CHUNKS
 #: What is read twice takes up one of so many parts of the second cache.
 IN_CACHE = 2
 #: Bytes of elements: narrower ones would be rounded at each step.
@@ -52,8 +56,7 @@ def fits_scans(draft: GpuDraft, stage: Stage) -> bool:
     if stage.write.stride(step.name) != 1:
         beside = _beside(stage)
         return beside is not None and bool(_widths(beside)) and step.count >= DOWN * COLUMN_CHUNKS
-    fits = _has_room(draft, stage, step) or _evenly(step.count, ROW_STEPS) is not None
-    return fits and step.count >= 2 * SHORTEST * FEW_CHUNKS
+    return step.count >= FEWEST_STEPS
 
 
 def _has_room(draft: GpuDraft, stage: Stage, step: StageIter) -> bool:
@@ -66,6 +69,12 @@ def _evenly(count: int, about: int) -> int | None:
     """The number nearest to ``about``, from half to twice of it, that divides ``count``; None where none does."""
     near = [n for n in range(about // 2, 2 * about + 1) if count % n == 0]
     return min(near, key=lambda n: abs(n - about), default=None)
+
+
+def _nearly(count: int) -> int:
+    """Steps that are cut evenly and leave enough of ``count`` to be cut as well."""
+    lengths = [EVEN_CHUNKS * n for n in EVEN_LENGTHS]
+    return next((n for n in lengths if count % n >= FEWEST_STEPS), lengths[0])
 
 
 def _beside(stage: Stage) -> StageIter | None:
@@ -171,14 +180,15 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
     _join_start(draft, stage, blocks)
     count, around = step.count, list(blocks)
     if not _has_room(draft, stage, step):
-        count = _evenly(step.count, ROW_STEPS) or count
-        part, along = map(str, s.split(along, count))
+        count = _evenly(step.count, ROW_STEPS) or _nearly(step.count)
+        part, along = _in_segments(draft, stage, along, count, blocks[-1])
         around.append(part)
     length = _odd_length(count)
     threads = -(-count // length)
+    ring = RING + _is_one_more(draft, stage, step, count)
     levels = [s.scan(along, length)]
     if threads > FEW_CHUNKS:
-        levels.append(s.scan(levels[0].carries, isqrt(threads)))
+        levels.append(s.scan(levels[0].carries, _root(threads - 1) or isqrt(threads)))
     loads = [tuple(map(str, s.cache_read(b, at=around[-1], scope="shared"))) for b in dict.fromkeys(inputs)]
     before = {str(b) for b in s.blocks()}
     s.cache_write(target, scope="shared", at=around[-1])
@@ -197,12 +207,37 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
     for copy in copies:
         _spread_row(draft, copy, len(around), whole_warps(threads))
     if count < step.count and loads:
-        s.pipeline(*(storage for _, storage in loads), stages=RING)
+        s.pipeline(*(storage for _, storage in loads), stages=ring)
     for loop in blocks:
         s.bind(loop, "block")
-    pieces = f", {count} steps after another, fetched {RING - 1} ahead" if count < step.count else ""
+    pieces = f", {count} steps after another, fetched {ring - 1} ahead" if count < step.count else ""
     what = f"{threads} chunks of {length} steps a row{pieces}, each by a thread"
     draft.decide("parallel", name, what, "what a chunk adds up to needs no other")
+
+
+def _is_one_more(draft: GpuDraft, stage: Stage, step: StageIter, count: int) -> bool:
+    """Whether one more segment of ``count`` steps is fetched ahead: where it was timed, that paid if a multiprocessor
+    has two rows at most. Shared memory has to have room for both."""
+    sizes = [a.buffer.dtype.itemsize for a in _along(stage, step)]
+    room = count * ((RING + 1) * sum(sizes) + stage.write.buffer.dtype.itemsize) + (CHUNKS << 6)
+    return stage.points <= 2 * draft.machine.sms * step.count and 2 * room <= draft.machine.shared_per_block
+
+
+def _in_segments(draft: GpuDraft, stage: Stage, along: str, count: int, rows: str) -> tuple[str, str]:
+    """The loops over segments of ``count`` steps, and through one. What is left of rows is a nest of its own after it,
+    which goes on from there."""
+    s = draft.s
+    before = {str(b) for b in s.blocks()}
+    part, along = map(str, s.split(along, count, tail="separate"))
+    for rest in [b for b in map(str, s.blocks()) if b not in before]:
+        s.fission(rows, part)
+        draft.decide(
+            "tiling",
+            stage.name,
+            f"`{rest}` does what {count} steps at a time leave of rows",
+            "they do not come out even",
+        )
+    return part, along
 
 
 def _join_start(draft: GpuDraft, stage: Stage, blocks: list[str]) -> None:
@@ -218,9 +253,19 @@ def _join_start(draft: GpuDraft, stage: Stage, blocks: list[str]) -> None:
 
 
 def _odd_length(count: int) -> int:
-    """Steps of a chunk: an odd number, where possible one that divides all of them."""
+    """Steps of a chunk: an odd number, where possible one that divides all of them, so that none is tested for, and
+    leaves as many chunks as can be cut likewise."""
     least = max(SHORTEST, -(-count // CHUNKS)) | 1
-    return next((n for n in range(least, 3 * least // 2, 2) if count % n == 0), least)
+    near = range(max(SHORTEST, 3 * least // 4) | 1, 2 * least + 1, 2)
+    even = [n for n in near if count % n == 0]
+    return min(even, key=lambda n: (_root(count // n - 1) is None, abs(n - least)), default=least)
+
+
+def _root(count: int) -> int | None:
+    """The divisor of ``count`` that is nearest to its root, where one is near."""
+    about = isqrt(count)
+    near = [n for n in range(about * 2 // 3, about * 3 // 2 + 1) if n and count % n == 0]
+    return min(near, key=lambda n: abs(n - about), default=None)
 
 
 def _spread_row(draft: GpuDraft, copy: str, outer: int, threads: int) -> None:
@@ -240,6 +285,9 @@ SCANS: Strategy[GpuDraft] = one_way("scans", fits_scans, schedule_scans)
 
 def take_scans(draft: GpuDraft) -> None:
     """All of them, before others take the nests that they start from."""
-    for name in [s.name for s in draft.stages]:
-        if name in draft.stages and name not in draft.scheduled:
-            SCANS.schedule(draft, name)
+    tried = set[str]()
+    while names := [s.name for s in draft.stages if s.name not in tried]:  # what is left of rows comes as another
+        tried |= {*names}
+        for name in names:
+            if name in draft.stages and name not in draft.scheduled:
+                SCANS.schedule(draft, name)
