@@ -20,6 +20,7 @@ from weft.ir.printer import print_kernel, print_stmt
 from weft.ir.stmt import For, Kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
+from weft.passes.to_grid.place_waits import place_waits
 from weft.passes.to_grid.run_ahead import run_ahead
 from weft.target.cuda.lower import emit_kernel, lower_kernel
 from weft.target.cuda.machine import gpu_for_arch
@@ -183,3 +184,30 @@ def test_a_gpu_overlaps_copies_where_it_has_them(arch: str) -> None:
     assert ("cp.async.wait_group" in source) == machine.has("cp.async")
     if arch in supported_archs():
         assert compile_cubin(source, machine.code_arch, fast=False)
+
+
+@pytest.mark.parametrize(("meets_first", "pending"), [(True, 2), (False, 1)])
+def test_a_barrier_behind_the_use_waits_for_what_the_next_iteration_uses(meets_first: bool, pending: int) -> None:
+    """Of groups that are used two later, one that was started since may be under way before the use of this iteration's
+    own; before the use of the next one's, one less."""
+    used = "acc[t] = acc[t] + R[k % 3, 63 - t]"
+    order = f"barrier(block)\n{used}" if meets_first else f"{used}\nbarrier(block)"
+    kernel = parse_kernel(f"""kernel f(A: float32[8, 64], out acc: float32[64]) {{
+      block b in 0:1 {{ alloc R: float32[3, 64] in shared
+        thread t in 0:64 {{
+          call async_fill(&R[0, 0])
+          R[0, t] = A[0, t]
+          call async_commit(2)
+          R[1, t] = A[1, t]
+          call async_commit(2)
+          barrier(block)
+          for k in 0:8 {{
+            if k < 6 {{ R[(k + 2) % 3, t] = A[k + 2, t] }}
+            call async_commit(2)
+            {order}
+          }}
+        }} }} }}""")
+    text = print_kernel(place_waits(kernel, has_async_copies=True))
+    before, _, loop = text.partition("for k")
+    assert "async_wait(1)" in before
+    assert f"async_wait({pending})" in loop

@@ -98,7 +98,7 @@ class _BlockPass:
         kept = keep_sums(self.draft, (total,), self.tiles, inner, self.reader)
         start = self.keep_blocks(product, one)
         operands = [self.stage(side, one.nest.piece, size) for side, size in self.sides()]
-        for a in self.found.row_factors:
+        for a in self.found.row_factors if self.tiles.grouped else ():  # warps side by side would share them
             self.keep_row_factor(a, one.nest)
         along = self.found.column_factors if self.tiles.grouped else ()
         factors = [self.stage_factor(a, one.nest.piece) for a in along]

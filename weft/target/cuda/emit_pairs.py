@@ -18,7 +18,7 @@ from weft.ir.visit import substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.target.c_text.emit_expr import emit_expr, emit_pointer
 from weft.target.cuda.emit_context import Function
-from weft.target.cuda.pair_formulas import CODE, TOGETHER, is_float4_of, is_narrow, least_of, split_scale
+from weft.target.cuda.pair_formulas import CODE, TOGETHER, is_float4_of, is_narrow, least_of, power_of, split_scale
 
 #: A word with a number in both halves, and the most that a half and a byte hold.
 BOTH, MOST, BYTE = 0x10001, 0xFFFF, 0xFF
@@ -83,6 +83,9 @@ def _times(f: Function, scale: Expr, buffer: Buffer) -> tuple[str, str]:
     """What comes before and after a pair that ``scale`` is multiplied with: as floats or, where that is the same, as
     narrow floats."""
     number, narrow = f.fresh("scale"), buffer.dtype.name
+    if narrow == "bfloat16" and (power := power_of(scale)) is not None:
+        f.line(f"const unsigned {number} = {f.use('power_pair_bfloat16')}({emit_expr(f, power).text});")
+        return f"{f.use('multiply_pairs_bfloat16')}(", f", {number})"
     f.line(f"const float {number} = {emit_expr(f, scale).text};")
     if not is_narrow(scale, buffer.dtype):
         return f"{f.use(f'scale_pair_{narrow}')}(", f", {number})"

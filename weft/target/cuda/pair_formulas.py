@@ -25,6 +25,7 @@ TOGETHER = {"bfloat16": 128, "float16": 1024}
 #: The most that 4 bits hold, and what such codes are as floats of 4 bits (e2m1).
 CODE = 15
 _SIZES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+POWERS = np.append(np.exp2(np.arange(255.0) - 127), np.nan).astype(np.float32)
 FLOAT4 = np.array([*_SIZES, *(-x for x in _SIZES)], np.float32)
 
 
@@ -73,6 +74,14 @@ def is_narrow(value: Expr, narrow: DType) -> bool:
         return load.dtype == narrow or (load.dtype.bits == 8 and narrow.bits == 16)
     found = _values(value, load, 256) if load.dtype == dt.uint8 else None
     return found is not None and np.array_equal(convert(found, narrow).astype(np.float32), found, equal_nan=True)
+
+
+def power_of(value: Expr) -> Load | None:
+    """The byte that ``value`` is the power of two of, as a float of 8 bits that is all exponent (e8m0)."""
+    read = {*loads(value)}
+    (load,) = read if len(read) == 1 else (None,)
+    found = _values(value, load, 256) if load is not None and load.dtype == dt.uint8 else None
+    return load if found is not None and np.array_equal(found, POWERS, equal_nan=True) else None
 
 
 def _values(value: Expr, code: Expr, count: int) -> npt.NDArray[np.float32] | None:

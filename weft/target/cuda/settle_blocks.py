@@ -3,11 +3,14 @@
 Such are sums of blocks of a depth that are multiplied by factors of each block and added up. What the products do not
 wait for comes before they are started, so that it is there when they are done::
 
-    what is done with none of the sums, such as loads
+    load what is not made of the sums
     await the turn; start the products, from nothing
-    factors of rows, as one number each
+    factors, made of what was loaded
     wait for the products; release the turn
     what is done with the sums
+
+Some iterations are written out one after another, with storage of their own for every second one: each but the first
+is started before the one before it is waited for.
 
 Under fast numerics ``S += P * a * b`` is ``S += P * (a * b)`` where ``a`` and ``b`` stay the same for many elements.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import prod
 
 from weft.ir.buffer import Buffer
@@ -58,19 +62,22 @@ def settled(s: For, start: Callable[[Stmt], Started | None], fresh: Callable[[st
         return None
     release = [parts[-1]]
     ends = (late, release) if any(_touches(n, rings) for n in late) else (release, late)
-    begins = [*(n for n in fills if n not in waits), *early, *waits, *from_nothing(begin), *meanwhile]
+    begins = [*(n for n in fills if n not in waits), *early, *waits, *from_nothing(begin)]
     groups = (constant_extent(begin) or 1) if isinstance(begin, For) else 1
     buffers = [*(a.buffer for a in allocs), *hoist.kept]
-    return _Turns(s, begins, [hint("hold", product.sums), *ends[0], *ends[1]], groups, buffers, fresh).loop()
+    done = [hint("hold", product.sums), *ends[0], *ends[1]]
+    return _Turns(s, begins, meanwhile, done, groups, buffers, fresh).loop()
 
 
 @dataclass(frozen=True)
 class _Turns:
-    """Iterations of ``loop_``: what each ``begins``, ``groups`` of products among it, and what it ``ends`` with when
-    these are done. Storage of its own, ``buffers``, it has twice, so that one may begin before another ends."""
+    """Iterations of ``loop_``: what each ``begins``, ``groups`` of products among it, what it does ``meanwhile``, and
+    what it ``ends`` with when these are done. Storage of its own, ``buffers``, it has twice, so that one may begin
+    before another ends."""
 
     loop_: For
     begins: Sequence[Stmt]
+    meanwhile: Sequence[Stmt]
     ends: Sequence[Stmt]
     groups: int
     buffers: Sequence[Buffer]
@@ -98,6 +105,7 @@ class _Turns:
         for n in range(count):
             ahead = n + 1 < count
             parts += self.at(first, n + 1, self.begins, others) if ahead else []
+            parts += self.at(first, n, self.meanwhile, others)
             parts += [hint("products_wait", idx(self.groups if ahead else 0)), *self.at(first, n, self.ends, others)]
         return sequence(parts)
 
@@ -123,11 +131,12 @@ class _Hoist:
     kept: list[Buffer] = field(default_factory=list)
 
     def cut(self, parts: Sequence[Stmt]) -> tuple[list[Stmt], list[Stmt], list[Stmt]]:
-        """What may come before the products, factors, and what has to wait for products."""
+        """What may come before the products, while they run, and what has to wait for them."""
         early, meanwhile, late, waiting = list[Stmt](), list[Stmt](), list[Stmt](), {self.sums}
         for part in parts:
             if _touches(part, waiting):
-                made, rest = self.factors(part)
+                loaded, made, rest = self.factors(part)
+                early += loaded
                 meanwhile += made
                 late.append(rest)
                 waiting |= mentions(part).stored
@@ -135,48 +144,55 @@ class _Hoist:
                 early.append(part)
         return early, meanwhile, late
 
-    def factors(self, s: Stmt) -> tuple[list[Stmt], Stmt]:
-        """``s`` with factors of many elements made before, if it is a nest that adds products of sums to others."""
+    def factors(self, s: Stmt) -> tuple[list[Stmt], list[Stmt], Stmt]:
+        """``s`` with factors of many elements loaded, and made of what was loaded, before; if it is a nest that adds
+        products of sums to others."""
         loops, inner = list[For](), s
         while isinstance(inner, For) and constant_extent(inner):
             loops.append(inner)
             inner = inner.body
         value = inner.value if isinstance(inner, Store) else None
         if not self.fast or not isinstance(inner, Store) or not isinstance(value, Binary) or value.op != "+":
-            return [], s
+            return [], [], s
         added = [e for e in (value.left, value.right) if self.sums in {n.buffer.name for n in loads(e)}]
         others = [e for e in (value.left, value.right) if e not in added]
         if len(added) != 1 or len(others) != 1 or not added[0].dtype.is_float:
-            return [], s
-        made, term = self.product(added[0], {x.var.name: x for x in loops}, inner.buffer.name)
-        return made, around(loops, replace(inner, value=Binary("+", others[0], term)))
+            return [], [], s
+        loaded, made, term = self.product(added[0], {x.var.name: x for x in loops}, inner.buffer.name)
+        return loaded, made, around(loops, replace(inner, value=Binary("+", others[0], term)))
 
-    def product(self, e: Expr, loops: Mapping[str, For], target: str) -> tuple[list[Stmt], Expr]:
+    def product(self, e: Expr, loops: Mapping[str, For], target: str) -> tuple[list[Stmt], list[Stmt], Expr]:
         every = list(_factors(e))
         own = [f for f in every if {self.sums, target} & {n.buffer.name for n in loads(f)}]
-        groups: dict[frozenset[str], Expr] = {}
+        groups: dict[frozenset[str], list[Expr]] = {}
         for f in sorted((f for f in every if f not in own), key=lambda f: -len(loops.keys() & free_vars(f).keys())):
             used = frozenset(loops.keys() & free_vars(f).keys())
-            wide = next((g for g in groups if used <= g), used)
-            groups[wide] = Binary("*", groups[wide], f) if wide in groups else f
-        made, term = list[Stmt](), own[0]
-        for f in own[1:]:
-            term = Binary("*", term, f)
-        for names, f in groups.items():
+            groups.setdefault(next((g for g in groups if used <= g), used), []).append(f)
+        loaded, made = list[Stmt](), list[Stmt]()
+        for names, factors in groups.items():
             through = [loop for name, loop in loops.items() if name in names]
-            if loads(f) and prod(constant_extent(x) or 0 for x in through) <= MOST_KEPT:
-                f = self.keep(through, f, made)
-            term = Binary("*", term, f)
-        return made, term
+            if prod(constant_extent(x) or 0 for x in through) <= MOST_KEPT:
+                there = [self.keep(loops, f, loaded) if _is_from_memory(f) else f for f in factors]
+                factors[:] = there if len(there) == 1 else [self.keep(loops, _product(there), made)]
+        return loaded, made, _product([*own, *(f for factors in groups.values() for f in factors)])
 
-    def keep(self, through: Sequence[For], value: Expr, made: list[Stmt]) -> Expr:
+    def keep(self, loops: Mapping[str, For], value: Expr, made: list[Stmt]) -> Expr:
         """``value`` in registers, for all iterations of the loops that it depends on."""
+        through = [loop for name, loop in loops.items() if name in free_vars(value)]
         places = tuple(x.var for x in through) or (idx(0),)
         shape = tuple(x.hi for x in through) or (idx(1),)
         buffer = Buffer(self.fresh("factor"), value.dtype, shape, scope="register")
         self.kept.append(buffer)
-        made.append(around(list(through), Store(buffer, places, value)))
+        made.append(around(through, Store(buffer, places, value)))
         return Load(buffer, places)
+
+
+def _is_from_memory(e: Expr) -> bool:
+    return any(n.buffer.scope == "global" for n in loads(e))
+
+
+def _product(factors: Sequence[Expr]) -> Expr:
+    return reduce(lambda a, b: Binary("*", a, b), factors)
 
 
 def _factors(e: Expr) -> list[Expr]:

@@ -74,3 +74,7 @@ for _narrow, _ptx, _shift, _large in (("bfloat16", "bf16", 6, "0x7e807e80u"), ("
   return multiply_pairs_{_narrow}((x & 0x70007u) << {_shift} | (x & 0x80008u) << 12, {_large});
 }}""",
     }
+#: Twice the power of two that a byte is the exponent of: the least, and no number, have a bit of the fraction.
+SMALL_TEXTS["power_pair_bfloat16"] = f"""{_INLINE} unsigned power_pair_bfloat16(unsigned x) {{
+  return (x << 7 | ((x + 1 & 0xfe) == 0 ? 0x40 : 0)) * 0x10001u;
+}}"""
