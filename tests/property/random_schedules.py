@@ -274,6 +274,7 @@ MAKERS: dict[str, Maker] = {
     "widen": make_widen,
     "trim": make_trim,
     "surround": make_surround,
+    "surround_storage": lambda draw, s: ((a_temporary(draw, s),), {}),
     "stream": lambda draw, s: ((a_buffer(draw, s),), {}),
     "fission": make_fission,
     "fuse_loops": make_fuse_loops,

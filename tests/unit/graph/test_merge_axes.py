@@ -86,6 +86,20 @@ NEIGHBOURS = """def f(float(P,C) X) -> (Y) {
     Y(y,x) +=! T(4 * y + x,c) where y in 0:3, x in 0:4 }"""
 
 
+IMAGES = """def f(float(12,5) X) -> (float(2,3,2,5) Y) {
+    T(p,c) = X(p,c) + 1.0
+    Y(n,y,x,c) = T((n * 3 + y) * 2 + x,c) where n in 0:2, y in 0:3, x in 0:2, c in 0:5 }"""
+
+
+def test_pixels_of_several_images_are_images_rows_and_columns() -> None:
+    program = parse_programs(IMAGES)["f"]
+    split = split_axes(program)
+    assert shapes(split) == {"X": (2, 3, 2, 5), "Y": (2, 3, 2, 5)}
+    x = np.random.default_rng(0).standard_normal((12, 5)).astype(np.float32)
+    (right,), (made,) = evaluate(program, [x]), evaluate(split, [x.reshape(2, 3, 2, 5)])
+    np.testing.assert_array_equal(made, right)
+
+
 @pytest.mark.parametrize(
     ("text", "shape", "expected"),
     [

@@ -1,0 +1,126 @@
+"""Windows of what a product makes: some channels of it at a time, kept with zeros around them, rows on threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.auto.contraction_plan import Contraction
+from weft.auto.contraction_tiles import contraction_plans
+from weft.auto.draft import Draft
+from weft.auto.scheduler import AutoSchedule, auto_schedule
+from weft.target.cpu.host import NAMED
+
+MACHINE = NAMED["x86-64-avx512"]
+CLAMP, SILU = "min(max({0}, 0.0), 6.0)", "({0}) * (1.0 / (1.0 + exp(-({0}))))"
+
+
+def block(stride: int, rows: int, columns: int, taps: int = 3, act: str = CLAMP) -> str:
+    """An expansion and a window of each channel of it, as inverted residual blocks have them."""
+    pad = taps // 2
+    return f"""
+def block(float(N,H,W,C) X, float(F,C) A, float(F) B, float(F,{taps},{taps}) K, float(F) D) -> (O) {{
+    E(n,y,x,f) +=! X(n,y,x,c) * A(f,c)
+    G(n,y,x,f) = {act.format("E(n,y,x,f) + B(f)")}
+    P(n,y,x,f) +=! G(n,{stride}*y + dy - {pad},{stride}*x + dx - {pad},f) * K(f,dy,dx)
+        where G outside zero, y in 0:{rows}, x in 0:{columns}
+    O(n,y,x,f) = {act.format("P(n,y,x,f) + D(f)")}
+}}"""
+
+
+def scheduled(
+    image: tuple[int, ...], filters: int, stride: int = 1, threads: int = 1, act: str = CLAMP
+) -> AutoSchedule:
+    _, height, width, channels = image
+    text = block(stride, -(-height // stride), -(-width // stride), act=act)
+    shapes = [image, (filters, channels), (filters,), (filters, 3, 3), (filters,)]
+    s = weft.schedule(weft.define(text), *shapes, numerics="fast")
+    return auto_schedule(s, MACHINE, threads, frozenset("ABKD"))
+
+
+def told(found: AutoSchedule, topic: str, subject: str) -> list[str]:
+    return [d.what for d in found.decisions if (d.topic, d.subject) == (topic, subject)]
+
+
+def test_channels_are_made_and_read_before_the_next() -> None:
+    found = scheduled((1, 56, 56, 24), 144)
+    assert "computed together with `E`, `G`, `P`" in told(found, "fusion", "O")
+    assert told(found, "tiling", "O") == ["16 values of `vf` at a time"]
+    assert told(found, "fusion", "G") == ["done at the end of each tile of `E`"]
+    assert "done at the end of each tile of `P`" in told(found, "fusion", "O")
+    assert "`G` is kept with zeros around it" in told(found, "packing", "P")
+
+
+def test_a_window_of_two_steps_does_not_take_the_formula_into_itself() -> None:
+    """It would compute it twice and more; done with each sum, it is done once."""
+    found = scheduled((1, 112, 112, 16), 96, stride=2)
+    assert told(found, "fusion", "G") == ["done at the end of each tile of `E`"]
+
+
+def test_long_formulas_join_smaller_tiles() -> None:
+    found = scheduled((1, 56, 56, 24), 144, act=SILU)
+    assert told(found, "fusion", "G") == ["done at the end of each tile of `E`"]
+    (tile,) = told(found, "registers", "E")
+    assert int(tile.split()[2]) <= 13, "19 operations on each of more sums are too long to be written out"
+
+
+def test_tiles_of_channels_come_out_even() -> None:
+    assert told(scheduled((1, 28, 28, 40), 240), "tiling", "O") == ["16 values of `vf` at a time"]
+
+
+@pytest.mark.parametrize(("image", "strips"), [((1, 56, 56, 24), True), ((2, 56, 56, 24), False)])
+def test_threads_share_out_rows_or_images(image: tuple[int, ...], strips: bool) -> None:
+    """As in kernels before and after it, so that a thread finds what it wrote."""
+    found = scheduled(image, 144, threads=2)
+    (reason,) = [d.why for d in found.decisions if (d.topic, d.subject) == ("parallel", "O")]
+    assert ("its own rows" in reason) is strips
+
+
+def test_tiles_of_windows_count_what_their_rows_share() -> None:
+    """14 rows of pixels side by side load 57 vectors for 126 products; 3 x 10 took twice as long."""
+    text = """def depthwise(float(H,W,F) X, float(F,3,3) K) -> (O) {
+        O(y,x,f) +=! X(y + dy,x + dx,f) * K(f,dy,dx)
+    }"""
+    s = weft.schedule(weft.define(text), (58, 58, 32), (32, 3, 3), numerics="fast")
+    draft = Draft(s, MACHINE, 1)
+    stage = draft.stage("O")
+    best = contraction_plans(draft, stage)[0]
+    assert best.rows == (("vx", 14),)
+    assert Contraction(stage, best, 16, draft.enough_sums).is_written_out
+
+
+CASES = [
+    ((1, 30, 30, 8), 32, 3, 1, CLAMP, 1), ((1, 31, 29, 8), 48, 3, 2, CLAMP, 2), ((2, 24, 28, 5), 32, 5, 1, SILU, 1),
+    ((3, 17, 28, 16), 40, 3, 2, SILU, 2), ((1, 40, 28, 24), 96, 5, 2, CLAMP, 2), ((1, 28, 30, 16), 20, 3, 1, CLAMP, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("image", "filters", "taps", "stride", "act", "threads"), CASES)
+def test_results(image: tuple[int, ...], filters: int, taps: int, stride: int, act: str, threads: int) -> None:
+    (count, height, width, channels), pad = image, taps // 2
+    rng = np.random.default_rng(3)
+    shapes = [image, (filters, channels), (filters,), (filters, taps, taps), (filters,)]
+    x, a, b, k, d = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    rows, columns = -(-height // stride), -(-width // stride)
+    before = weft.get_num_threads()
+    weft.set_num_threads(threads)
+    try:
+        made = weft.define(block(stride, rows, columns, taps, act)).bind(A=a, B=b, K=k, D=d)(x)
+    finally:
+        weft.set_num_threads(before)
+    expanded = _act(act, np.einsum("nyxc,fc->nyxf", x.astype(float), a) + b)
+    padded = np.pad(expanded, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    right = np.zeros((count, rows, columns, filters))
+    for i in range(taps):
+        for j in range(taps):
+            part = padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
+            right += part * k[:, i, j]
+    right = _act(act, right + d)
+    np.testing.assert_allclose(made, right, rtol=2e-5, atol=2e-5 * np.abs(right).max())
+
+
+def _act(act: str, e: Any) -> Any:
+    return np.clip(e, 0, 6) if act is CLAMP else e / (1 + np.exp(-e))
