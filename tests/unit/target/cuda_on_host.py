@@ -234,7 +234,6 @@ def _in_cpp_matrices(text: str) -> str:
         text,
         flags=re.DOTALL,
     )
-    of_registers = given.replace("A_TRANSPOSED, ", "").replace("(const char*)a + a_on", "a")
     left = r"__device__ __forceinline__ void wgmma_(bf16|f16)_n(\d+)_registers\((.*?)\) \{.*?\n}\n"
     own = given.replace("A_TRANSPOSED, ", "").replace("(const char*)a + a_on", "a")
     text = re.sub(
