@@ -25,6 +25,7 @@ from weft.ir.nesting import flat, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Stmt, Tensorized, hint
 from weft.ir.visit import Mentions, free_names, mentions, stores, substitute
+from weft.passes.analysis.loop_ranges import constant_extent
 from weft.passes.analysis.matrix_work import is_zeros
 from weft.target.cuda.persist_blocks import bulk_copies
 from weft.target.cuda.read_products import GroupProducts
@@ -110,8 +111,9 @@ def _turned(
     def at(n: Expr, *body: Stmt) -> list[Stmt]:
         return [simplify(substitute(part, {s.var: n})) for part in body]
 
-    # Waited for once more, though it is there: the assembler moves no wait for products up across that.
-    again = [n for n in cut.fills if is_hint(n, "turn_await")]
+    # Waited for once more, though it is there: the assembler moves no wait for products up across that. Masks make
+    # tiles short, where that costs more than it gives.
+    again = [n for n in cut.fills if is_hint(n, "turn_await") and constant_extent(s) is not None]
     last, following = simplify(s.hi - 1), s.var + 1
     body = [*at(following, *begin), *multiplied, hint("products_wait", idx(1)), *holds,
             *at(following, *cut.releases, *cut.between, *again), *_settled(second, 0), release,
