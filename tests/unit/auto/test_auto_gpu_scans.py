@@ -69,6 +69,6 @@ def test_long_rows_need_not_come_out_even(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_chunks_come_out_even_where_they_can(count: int, length: int, second: int | None) -> None:
     """Then no step is tested for, in chunks nor in chunks of these."""
-    assert scans._odd_length(count) == length
+    assert scans._odd_length(count, is_whole=False) == length
     chunks = -(-count // length)
     assert scans._root(chunks - 1) == (second if second is None or (chunks - 1) % second == 0 else chunks)

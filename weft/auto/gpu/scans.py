@@ -183,7 +183,7 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
         count = _evenly(step.count, ROW_STEPS) or _nearly(step.count)
         part, along = _in_segments(draft, stage, along, count, blocks[-1])
         around.append(part)
-    length = _odd_length(count)
+    length = _odd_length(count, is_whole=count == step.count)
     threads = -(-count // length)
     ring = RING + _is_one_more(draft, stage, step, count)
     levels = [s.scan(along, length)]
@@ -252,11 +252,11 @@ def _join_start(draft: GpuDraft, stage: Stage, blocks: list[str]) -> None:
             draft.decide("fusion", first.name, what, "the first step goes on from it")
 
 
-def _odd_length(count: int) -> int:
+def _odd_length(count: int, *, is_whole: bool) -> int:
     """Steps of a chunk: an odd number, where possible one that divides all of them, so that none is tested for, and
-    leaves as many chunks as can be cut likewise."""
+    leaves as many chunks as can be cut likewise. Rows that are not whole, of which few are there at once, need threads."""
     least = max(SHORTEST, -(-count // CHUNKS)) | 1
-    near = range(max(SHORTEST, 3 * least // 4) | 1, 2 * least + 1, 2)
+    near = range(max(SHORTEST, 3 * least // 4) | 1, (4 if is_whole else 3) * least // 2 + 1, 2)
     even = [n for n in near if count % n == 0]
     return min(even, key=lambda n: (_root(count // n - 1) is None, abs(n - least)), default=least)
 
