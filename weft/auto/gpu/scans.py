@@ -254,7 +254,7 @@ def _join_start(draft: GpuDraft, stage: Stage, blocks: list[str]) -> None:
 
 def _odd_length(count: int, *, is_whole: bool) -> int:
     """Steps of a chunk: an odd number, where possible one that divides all of them, so that none is tested for, and
-    leaves as many chunks as can be cut likewise. Rows that are not whole, of which few are there at once, need threads."""
+    leaves as many chunks as can be cut likewise. Segments of rows, of which there are few, need threads."""
     least = max(SHORTEST, -(-count // CHUNKS)) | 1
     near = range(max(SHORTEST, 3 * least // 4) | 1, (4 if is_whole else 3) * least // 2 + 1, 2)
     even = [n for n in near if count % n == 0]
