@@ -67,11 +67,21 @@ def _kept_seconds(draft: Draft, looks: Hashable, draw: Callable[[], Sketch]) -> 
 
 
 def _draw_apart(draft: Draft, sketch: Sketch, stages: Iterable[Stage]) -> None:
-    every = list(stages)
+    once = _made_once(draft)
+    every = [s for s in stages if s.write.buffer.name not in once]
     joined = _find_joined(draft, every)
     for stage in (s for s in every if s not in joined.values()):
         places, forms = sketch.enter_outer(stage, draft.stages)
         draw_nest(draft, sketch, places, _writing(stage, joined.get(stage.name)), usual_plan(draft, stage), forms)
+
+
+def _made_once(draft: Draft) -> set[str]:
+    """What depends on constants alone: by itself it is computed once for all calls."""
+    found = set(draft.constants)
+    for stage in draft.stages:
+        if stage.reads and {a.buffer.name for a in stage.reads} <= found:
+            found.add(stage.write.buffer.name)
+    return found
 
 
 def _find_joined(draft: Draft, stages: Iterable[Stage]) -> dict[str, Stage]:
@@ -81,6 +91,8 @@ def _find_joined(draft: Draft, stages: Iterable[Stage]) -> dict[str, Stage]:
         plan = usual_plan(draft, stage)
         reader = None if plan is None else find_epilogue(draft, draft.stage(stage.name))
         if plan is None or reader is None or reader.name not in by_name:
+            continue
+        if _dot_seconds(draft, draft.stage(stage.name)) is not None:  # apart another plan is taken, which nothing joins
             continue
         if may_join(Contraction(stage, plan, draft.lanes(stage), draft.enough_sums), reader):
             found[stage.name] = by_name[reader.name]
