@@ -100,10 +100,10 @@ def _find_joined(draft: Draft, stages: Iterable[Stage]) -> dict[str, Stage]:
 
 
 def _writing(stage: Stage, reader: Stage | None) -> Stage:
-    """``stage`` as if it wrote what ``reader`` makes of its sums, which takes about as long."""
+    """``stage`` as if it wrote its sums where ``reader`` puts what it makes of them, which takes about as long."""
     if reader is None:
         return stage
-    made = reader.write.buffer
+    made = replace(reader.write.buffer, dtype=stage.write.buffer.dtype)
     block = replace_buffers(stage.block, {stage.write.buffer: made})
     return replace(stage, block=block, write=replace(stage.write, buffer=made))
 

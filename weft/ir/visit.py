@@ -419,13 +419,7 @@ def loads(node: Node) -> list[Load]:
 
 @fact
 def _loads_in(s: Stmt) -> tuple[Load, ...]:
-    """Put together from the parts of ``s``."""
-    if _binds_alone(s):
-        return _loads_in(s.body)
-    found: list[Load] = []
-    for n in children(s):
-        found += _loads_in(n) if isinstance(n, Stmt) else loads(n)
-    return tuple(found)
+    return tuple(n for n in walk(s) if isinstance(n, Load))
 
 
 def stores(node: Node) -> list[Store | Atomic]:
@@ -436,9 +430,12 @@ def stores(node: Node) -> list[Store | Atomic]:
 
 @fact
 def _stores_in(s: Stmt) -> tuple[Store | Atomic, ...]:
-    """Put together from the parts of ``s``."""
-    if _binds_alone(s):
-        return _stores_in(s.body)
-    if isinstance(s, (Store, Atomic)):
-        return (s,)
-    return tuple(itertools.chain.from_iterable([_stores_in(n) for n in children(s) if isinstance(n, Stmt)]))
+    stores_inside: list[Store | Atomic] = []
+    pending = [s]
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, (Store, Atomic)):
+            stores_inside.append(inner)
+        else:
+            pending += [n for n in children(inner)[::-1] if isinstance(n, Stmt)]
+    return tuple(stores_inside)

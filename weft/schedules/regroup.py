@@ -1,4 +1,4 @@
-"""``regroup``: factors of a sum that depend on some iterators alone, multiplied with each other first.
+"""``regroup``: factors regrouped: those of a sum that depend on some iterators alone, multiplied with each other first.
 
 ::
 
@@ -29,7 +29,7 @@ from weft.schedules.trace import Numerics
 def check_regroup(kernel: Kernel, block: str, *iters: str, numerics: Numerics) -> Verdict:
     """The block must add up products of floats, of which at least two and not all depend on these iterators alone."""
     node = find_block(kernel, block)
-    known = {i.var.name for i in node.iters}
+    known = [i.var.name for i in node.iters]
     if unknown := [i for i in iters if i not in known]:
         return refuse(f"block `{block}` has no iterator `{unknown[0]}`; it has {', '.join(sorted(known))}")
     if not is_fast(numerics):

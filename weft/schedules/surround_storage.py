@@ -9,7 +9,7 @@
                                                              B[x] += T[x + k]
 
 As `surround` does it for what others have written, but without a copy: who computes the elements puts them in their
-places, and only what is around them is set.
+places, and only the halo around them is set.
 """
 
 from __future__ import annotations
