@@ -75,7 +75,7 @@ def write(run: ModelRun) -> None:
     places = {name: n for n, name in enumerate(NAMES)}
     whole.rows.sort(key=lambda r: (places[r.model], r.batch, r.threads))
     whole.save(KEPT)
-    PAGE.write_text(page(whole))
+    PAGE.write_text(page(whole, PAGE.read_text() if PAGE.exists() else ""))
     print(f"written to {PAGE.relative_to(ROOT)}")
 
 

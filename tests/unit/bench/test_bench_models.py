@@ -42,6 +42,8 @@ def test_page_goes_to_json_and_back(tmp_path: Path) -> None:
     assert page(again) == page(run)
     assert "| BERT-base 128 | 1 | 2 | 1.50 (0.90–1.20) | eager | 1.0 | 1.5 |" in page(run)
     assert "| 800 | 120 (12) | 1 | 976 → 216 |" in page(run)
+    by_hand = "## Where the time goes\n\nIn a loop.\n"
+    assert page(run, f"old rows\n{by_hand}").endswith(f"\n{by_hand}")
 
 
 def test_models_with_published_counts_are_measured() -> None:
