@@ -286,6 +286,33 @@ def test_a_failure_to_compile_is_eager_with_the_reason(monkeypatch: pytest.Monke
     )
 
 
+def _written_view(x: Any) -> Any:
+    view = x.view(1, 5)
+    view.mul_(2)
+    return view, view + 1, x
+
+
+def _copied_back(x: Any) -> Any:
+    made = (x * 2).view(1, 5)
+    x.copy_(made.reshape(5))
+    return made.view(5, 1), made
+
+
+@pytest.mark.parametrize("program", [_written_view, _copied_back])
+def test_results_share_memory_with_inputs_that_were_written_as_eagers_do(program: Any) -> None:
+    class Program(nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return program(x)
+
+    given, other = torch.arange(5.0), torch.arange(5.0)
+    with torch.no_grad():
+        ours, theirs = weft.compile(Program(), (torch.randn(5),))(given), program(other)
+    torch.testing.assert_close((given, *ours), (other, *theirs))
+    shared = [[t.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for t in made]
+              for made, x in ((ours, given), (theirs, other))]  # fmt: skip
+    assert shared[0] == shared[1]
+
+
 def test_batch_norm_goes_into_weights_of_16_bits() -> None:
     """They are rounded once more, and the convolution's result once less."""
     torch.manual_seed(0)

@@ -330,16 +330,28 @@ class Executable:
     def _with_updates(self, outputs: list[Any], frame: _Frame, held: dict[str, Any]) -> list[Any]:
         """Outputs that show what an input was left with are views of the input, as its layout lets them."""
         left = {
-            value: held[name]
+            self._root(value): self._left_in(held[name], value)
             for name, value in self.graph.updates
-            if value not in self.graph.inputs and self._root(value) == value
-            and self.arrays.fits(held[name], self.graph.edges[name], self.strides(value))
-        }  # fmt: skip
+            if self._is_whole(value) and self.arrays.fits(held[name], self.graph.edges[name], self.strides(value))
+        }
         held |= left
         return [
             self._output(name, frame, held) if name in self.graph.edges and self._root(name) in left else made
             for name, made in zip(self.graph.outputs, outputs)
         ]
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether a tensor shows all of what this call has made, and not of an input or a constant."""
+        found = self.storage.find(name)
+        assert found is not None
+        given = found.root in self.graph.inputs or found.root in self.graph.constants
+        counts = [self.graph.edges[n].count for n in (name, found.root) if n in self.graph.edges]
+        return not given and len(counts) == 2 and counts[0] == counts[1] and not found.layout.offset
+
+    def _left_in(self, array: Any, name: str) -> Any:
+        """The tensor that ``name`` shows all of, in the memory of ``array``, which lies as ``name`` does."""
+        root = self._root(name)
+        return array if root == name else self.arrays.view(array, self.graph.edges[root].shape, self.strides(root), 0)
 
     def _run_kernels(self, frame: _Frame, first: int, end: int) -> None:
         status = self._run_table(ctypes.addressof(frame.table), first, end)
