@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from weft.ir.affine import Linear, linear_form
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, Var, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, idx
 from weft.ir.inequality import all_of, conjuncts
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import path_to
@@ -25,6 +25,7 @@ from weft.ir.numerics import is_fast
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, For, Iter, Kernel, Store
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute
+from weft.poly.leaves import update_of
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import find_block
 from weft.schedules.loop_facts import check_valid
@@ -158,14 +159,10 @@ def _find(kernel: Kernel, name: str, iterator: str) -> _Found | str:
 
 def _added(block: Block) -> Select | None:
     """What a block adds to its target where a test holds; None where it adds something else elsewhere than zero."""
-    store = block.body
-    if not isinstance(store, Store) or not isinstance(store.value, Binary) or store.value.op != "+":
+    update = update_of(block.body) if isinstance(block.body, Store) else None
+    if update is None or update[0] != "+" or not isinstance(update[1], Select):
         return None
-    sides = (store.value.left, store.value.right)
-    target = next((e for e in sides if isinstance(e, Load) and e.buffer == store.buffer), None)
-    added = next((e for e in sides if e is not target), None)
-    if target is None or target.indices != store.indices or not isinstance(added, Select):
-        return None
+    added = update[1]
     return added if isinstance(added.otherwise, Const) and added.otherwise.value == 0 else None
 
 
