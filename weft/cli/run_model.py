@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,21 @@ def _arguments(net: OnnxModel, options: argparse.Namespace) -> dict[str, Any]:
     """The arrays given, and random ones of the given sizes for the rest."""
     given = {name: read_array(name, text) for name, text in read_pairs(options.arg, "--arg").items()}
     sizes = {name: parse_size(name, text) for name, text in read_pairs(options.size, "--size").items()}
+    _check_names("input", given, [p.name for p in net.inputs])
+    _check_names("size", sizes, [n for p in net.inputs for n in p.shape or () if isinstance(n, str)])
     for port in net.inputs:
         for size, n in zip(port.shape or (), getattr(given.get(port.name), "shape", ())):
             if isinstance(size, str):
                 sizes.setdefault(size, n)
     rng = np.random.default_rng(options.seed)
     return given | {p.name: _random(p, sizes, rng) for p in net.inputs if p.name not in given}
+
+
+def _check_names(what: str, given: Iterable[str], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            has = f"it has {', '.join(dict.fromkeys(known))}" if known else "it has none"
+            raise ArgumentError(f"the model has no {what} `{name}`", why=has)
 
 
 def _random(port: Port, sizes: dict[str, int], rng: np.random.Generator) -> Any:

@@ -21,7 +21,8 @@ def explain(model: Any = None) -> str:
 
 def _parts(model: Any) -> list[str]:
     from weft.graph.from_onnx.model import OnnxModel
-    from weft.graph.from_torch.backend import COMPILED, CompiledModel, ExportedModel
+    from weft.graph.from_torch.backend import COMPILED, CompiledModel
+    from weft.graph.from_torch.exported import ExportedModel
     from weft.graph.from_torch.parts import InParts
 
     if isinstance(model, Compiled):

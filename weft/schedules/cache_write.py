@@ -183,6 +183,8 @@ def _plan_read(
     if any(p.covers(elements) for p in started) or any(_just_before(w, p, leaf, elements) for w, p in written):
         return
     for p in started:
+        if p.covers(elements):  # what those before leave: an element may be started by one block or by another
+            return
         extra = same_elements(p, elements)
         if extra and not _by_element(extra, elements):
             name = access.buffer.name

@@ -15,7 +15,7 @@ from torch import nn
 from tests.unit.graph.fake_cuda import FakeArrays
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.explain import explain
-from weft.graph.from_torch.backend import ExportedModel
+from weft.graph.from_torch.exported import ExportedModel
 from weft.graph.from_torch.model import Options, place_of
 from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.translate import translate

@@ -15,8 +15,9 @@ from torch import nn
 from tests.unit.graph import fake_cuda as fake
 from tests.unit.graph.fake_cuda import FakeArrays
 from weft.graph.from_torch import model as fx
-from weft.graph.from_torch.backend import CompiledModel, ExportedModel
+from weft.graph.from_torch.backend import CompiledModel
 from weft.graph.from_torch.backend import compile as compile_model
+from weft.graph.from_torch.exported import ExportedModel
 from weft.runtime.fastcall import fast_calls_available
 
 Fake = Callable[..., FakeArrays]

@@ -13,7 +13,7 @@ import weft
 from weft.graph.builder import formula_program
 from weft.graph.formulas import contraction
 from weft.graph.from_torch.arrays import TorchArrays
-from weft.graph.from_torch.backend import ExportedModel
+from weft.graph.from_torch.exported import ExportedModel
 from weft.graph.from_torch.model import Options
 from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.translate import translate

@@ -171,3 +171,12 @@ def test_a_group_that_is_read_twice_is_joined_once() -> None:
     both = g.formula("more", [scaled, square], pointwise.binary, "add", dt.float32)
     compiled = agree(g.finish([g.formula("out", [both, gain], pointwise.binary, "mul", dt.float32)]), [values(6, 16)])
     assert [len(group.members) for group, _ in compiled.report.groups] == [7]
+
+
+def test_rows_that_are_the_first_of_more_are_not_taken_for_all() -> None:
+    g = GraphBuilder("queries")
+    x = g.input("x", "float32", (4, 3, 8))  # queries, keys and values beside one another
+    turned = g.formula("turned", [x], views.permute, (1, 0, 2))
+    queries = g.formula("queries", [turned], views.cut, (0, 0, 0), (1, 1, 1), (1, 4, 8))
+    h = g.formula("product", [queries, g.constant("w", values(8, 6))], contraction.matmul)
+    agree(g.finish([g.formula("relu", [h], pointwise.same, "relu")]), [values(4, 3, 8)])

@@ -162,3 +162,20 @@ def test_torch_models_of_other_lengths() -> None:
         for n in (9, 5, 30):
             x = torch.randn(2, n, 8)
             assert torch.allclose(fast(x), model(x), atol=1e-5), "weights that changed"
+
+
+def test_a_size_that_only_strides_have_is_no_size_of_an_equal_program() -> None:
+    torch = pytest.importorskip("torch")
+
+    def both(x: Any, y: Any) -> Any:
+        return x * 2, y * 2
+
+    def given(n: int, wide: int) -> tuple[Any, Any]:
+        return torch.randn(n, 6), torch.randn(n, wide)[:, :6]
+
+    with torch.no_grad():
+        fast = weft.compile(both, given(3, 7))
+        for n, wide in ((3, 7), (4, 9), (5, 30), (6, 8)):
+            arguments = given(n, wide)
+            for ours, theirs in zip(fast(*arguments), both(*arguments)):
+                assert torch.equal(ours, theirs)

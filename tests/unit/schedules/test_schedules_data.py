@@ -114,6 +114,16 @@ def test_a_recurrence_does_not_fetch_what_it_has_not_set() -> None:
     assert s.kernel == Schedule(original).kernel
 
 
+def test_elements_that_one_block_or_another_starts_are_not_fetched() -> None:
+    text = "def lowest(float(M,N) A) -> (B) { L(i) min=! A(i,j)\n B(i,j) = A(i,j) - L(i) }"
+    original = kernel_of(text, M=9, N=8)
+    s = Schedule(original)
+    s.cut("j", "i // 2")  # whose first part is empty in the first rows: the second starts these
+    s.cache_write("L", scope="global")
+    assert [b.name for b in s.blocks()][:2] == ["L_init", "L_1_init"]
+    assert_unchanged(s, original, floats(9, 8))
+
+
 def test_a_register_tile_starts_accumulates_and_is_stored() -> None:
     s, original = tiled(16, 16, 8)
     s.cache_write("C", scope="register", at="n_o")

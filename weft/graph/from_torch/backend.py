@@ -16,18 +16,18 @@ from weft.graph.from_torch.edge import (
     flatten,
     register_backend,
     torch,
-    unflatten,
 )
-from weft.graph.from_torch.model import FxModel, Options, begin_of, strides_of
-from weft.graph.from_torch.nest import TENSOR, nest_results
+from weft.graph.from_torch.exported import ExportedModel, OtherWeightsError, kind_of
+from weft.graph.from_torch.model import FxModel, Options, begin_of
+from weft.graph.from_torch.module_state import ModuleShape
 from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, BeforeCall, InParts, compile_part
 from weft.graph.from_torch.programs import Programs
-from weft.graph.from_torch.trace import Traced, trace
+from weft.graph.from_torch.trace import trace
+from weft.graph.from_torch.what_is_called import as_module, autocast_types
 from weft.graph.groups.open_sizes import OpenSizes
-from weft.graph.run.fast_model import TORCH
 from weft.ir.errors import ArgumentError, UnsupportedError
 from weft.ir.numerics import CHOICES, NUMERICS
-from weft.runtime.fastcall import MISS, CallTable, Specialization
+from weft.runtime.fastcall import MISS, CallTable
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
 COMPILED: list[FxModel] = []
@@ -66,18 +66,32 @@ class CompiledModel:
 
     def __init__(self, model: Any, options: Options) -> None:
         self.model, self.options = model, options
+        #: reasons for eager calls that the user was warned of
+        self._told: set[str] = set()
+        self._lock, self._table_lock = threading.RLock(), threading.RLock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """As if it had never been called."""
+        self._shape = ModuleShape(as_module(self.model))
         self.parts: dict[Any, ExportedModel | InParts | str] = {}
         self._last: ExportedModel | None = None
         #: whether it was found to matter where tensors begin in their memory
         self._sees_memory = False
-        self._sizes, self._programs, self._lock = OpenSizes(), Programs(), threading.RLock()
+        self._sizes, self._programs = OpenSizes(), Programs()
         self._tables: dict[tuple[Any, ...], CallTable] = {}
-        #: reasons for eager calls that the user was warned of
-        self._told: set[str] = set()
-        self._table_lock = threading.Lock()
         #: takes calls like some before without any Python: what is called, arguments that are given by name, and what
         #: nests the results
         self._fast: tuple[Callable[..., Any], tuple[str, ...], Callable[[Any], Any] | None] | None = None
+
+    def __reduce__(self) -> Any:
+        """A copy compiles its own model anew, when it is called."""
+        return CompiledModel, (self.model, self.options)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(self.__dict__.get("model"), name):
+            raise AttributeError(f"a compiled model has no `{name}`; its model has: fast.model.{name}")
+        raise AttributeError(f"a compiled model has no `{name}`")
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if self._fast is not None:
@@ -91,7 +105,10 @@ class CompiledModel:
     def _call_slowly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         leaves: Sequence[Any]
         last = self._last
-        if last is not None and not named and last.takes(args):
+        if last is not None and last.wants_gradients(()):
+            return self._call_for_gradients(args, named)
+        self._forget_another_model()
+        if last is not None and last is self._last and not named and last.mode == self._mode() and last.takes(args):
             part, leaves = last, args
         else:
             found, leaves = self.find(args, named)
@@ -99,12 +116,37 @@ class CompiledModel:
                 return self._call_traced(found, args, named)
             part = self._last = found
         if part.wants_gradients(leaves):
-            self.tell(f"{AS_EAGER}: {GRADIENTS}", stacklevel=3)
-            return self.model(*args, **named)
-        made = part(leaves)
+            return self._call_for_gradients(args, named)
+        try:
+            made = part(leaves)
+        except OtherWeightsError:
+            self._begin_again()
+            return self._call_slowly(args, named)
         with self._table_lock:
             self._make_fast(part)
         return made
+
+    def _call_for_gradients(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        self.tell(f"{AS_EAGER}: {GRADIENTS}", stacklevel=4)
+        return self.model(*args, **named)
+
+    def _mode(self) -> tuple[Any, ...]:
+        """What a traced program depends on besides arguments, and what comes and goes: it is kept for each."""
+        return self._shape.training(), autocast_types()
+
+    def _forget_another_model(self) -> None:
+        """Forgets what was traced, where the model has other modules in it by now."""
+        if not self._shape.is_current():
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        with self._lock, self._table_lock:
+            parts = [part for part in self.parts.values() if isinstance(part, ExportedModel)]
+            for variant in [v for part in parts for v in part.model.variants.values()]:
+                if variant.fast is not None:
+                    variant.fast.forget()
+            self._fast = None
+            self._begin()
 
     def _call_traced(self, found: InParts | str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The model itself, or its parts; arguments that it does not take either are its own error, and all there is to
@@ -150,8 +192,10 @@ class CompiledModel:
         self, args: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[ExportedModel | InParts | str, Sequence[Any]]:
         """What takes such arguments, made now or before, or why nothing does; and the tensors among them."""
+        self._forget_another_model()
         leaves, spec = flatten((args, dict(named)))
-        key = self._key(str(spec), leaves)
+        nested = str(spec), self._mode()
+        key = self._key(nested, leaves)
         try:
             found = self.parts.get(key)
         except TypeError:  # a numpy array, say: nothing to remember a model by
@@ -159,13 +203,13 @@ class CompiledModel:
             return f"an argument is a {type(strange[0]).__name__}" if strange else "arguments without a hash", leaves
         if found is None:
             with self._lock:
-                found = self.parts.get(key) or self._export(args, dict(named), leaves, str(spec))
-                self._keep(self._key(str(spec), leaves), found)
+                found = self.parts.get(key) or self._export(args, dict(named), leaves, nested)
+                self._keep(self._key(nested, leaves), found)
         return found, leaves
 
-    def _key(self, nested: str, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    def _key(self, nested: tuple[Any, ...], leaves: Sequence[Any]) -> tuple[Any, ...]:
         begins = map(begin_of, leaves) if self._sees_memory else ()
-        return (nested, *map(_kind, leaves), *begins)
+        return (nested, *map(kind_of, leaves), *begins)
 
     def _keep(self, key: Any, part: ExportedModel | InParts | str) -> None:
         self.parts[key] = part
@@ -183,8 +227,12 @@ class CompiledModel:
         if isinstance(part, InParts):
             raise ArgumentError(str(part))
         if isinstance(part, ExportedModel):
+            try:
+                given = part.checked_arguments(leaves)
+            except OtherWeightsError:
+                self._begin_again()
+                return self.find_compiled(args)
             with torch().no_grad():
-                given = part.arguments(leaves)
                 variant = part.model.find(given)
             if variant.compiled is not None:
                 return variant.compiled, [given[n] for n in variant.places]
@@ -192,17 +240,17 @@ class CompiledModel:
         raise ArgumentError(f"{AS_EAGER}: {part}")
 
     def _export(
-        self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any], nested: str
+        self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any], nested: tuple[Any, ...]
     ) -> ExportedModel | InParts:
         try:
             program = self._programs.find(nested, leaves, functools.partial(trace, self.model, args, named))
-            part = ExportedModel(program, self.options, self._sizes)
+            part = ExportedModel(program, self.options, self._sizes, self._shape.watched(), nested[1])
         except Exception as error:  # torch cannot trace every model
             who = "" if isinstance(error, UnsupportedError) else "torch.export: "
             return InParts(f"{who}{reason_of(error)}", *self._in_parts)
         self._sees_memory = self._sees_memory or part.model.sees_memory
         is_plain = all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) and not part.model.sees_memory
-        part.kinds = tuple(map(_kind, leaves)) if is_plain else None
+        part.kinds = tuple(map(kind_of, leaves)) if is_plain else None
         part.names = tuple(named)
         return part
 
@@ -211,96 +259,6 @@ class CompiledModel:
         models: list[FxModel] = []
         of_model = functools.partial(compile_part, options=self.options, models=models)
         return compile_in_parts(self.model, of_model), models
-
-
-def _kind(leaf: Any) -> Any:
-    """What a compiled model depends on of an argument: how a tensor looks, any other value itself."""
-    if not isinstance(leaf, torch().Tensor):
-        return leaf
-    return leaf.shape, leaf.dtype, strides_of(leaf), leaf.device, leaf.is_neg()
-
-
-class ExportedModel:
-    """One traced program: parameters, then the tensors of a call."""
-
-    def __init__(self, program: Traced, options: Options, sizes: OpenSizes | None = None) -> None:
-        self.kinds: tuple[Any, ...] | None = None
-        self._user = program.user
-        self._held = [program.held.get(place) for place in range(program.count)]
-        #: parameters and buffers where the model has them, so that other tensors in their place are seen
-        self._live = [(place, table, key) for place, (table, key) in program.homes.items()]
-        for place, table, key in self._live:
-            self._held[place] = table[key]
-        static = frozenset({*program.homes, *program.held} - program.updates.keys())
-        self.model = FxModel(
-            program.gm, static, options, program.updates, homes=program.homes, sizes=sizes or OpenSizes()
-        )
-        results, spec = program.results, program.specification
-        self.nested = str(spec)
-        self._is_single = len(results) == 1 and spec.is_leaf()
-        self._nest = nest_results(results, spec)
-        #: arguments that are given by name, and what nests results of machine code, where it must
-        self.names: tuple[str, ...] = ()
-        self.nest = None if self._is_single or _is_tuple(results, spec) else self._nest_flat
-        self._is_alone = results.count(TENSOR) == 1
-        #: what machine code was told about calls, and of which variant
-        self.fast: Specialization | None = None
-        self._fast_variant: Any = None
-        self._has_gradients = any(t is not None and t.requires_grad for t in self._held)
-        self._variant: Any = None
-
-    def takes(self, args: tuple[Any, ...]) -> bool:
-        """Whether these are tensors like those it was compiled for."""
-        kinds = self.kinds
-        if kinds is None or len(args) != len(kinds):
-            return False
-        return all(isinstance(a, torch().Tensor) and _kind(a) == kind for a, kind in zip(args, kinds))
-
-    def wants_gradients(self, leaves: Sequence[Any]) -> bool:
-        if not torch().is_grad_enabled():
-            return False
-        return self._has_gradients or any(isinstance(t, torch().Tensor) and t.requires_grad for t in leaves)
-
-    def arguments(self, leaves: Sequence[Any]) -> list[Any]:
-        """All inputs of the program for a call."""
-        given = list(self._held)
-        for place, table, name in self._live:
-            given[place] = table[name]
-        for place, leaf in self._user:
-            given[place] = leaves[leaf]
-        return given
-
-    def find_fast(self) -> Specialization | None:
-        """The last call for machine code; None where it needs Python."""
-        variant = self._variant
-        if variant is not self._fast_variant:
-            self._fast_variant, self.fast = variant, None
-            is_done = self.model.options.check is None or variant.is_checked
-            is_ready = variant.compiled is not None and variant.fast is not None and is_done
-            if is_ready and self.kinds is not None:
-                executable = variant.compiled.executable
-                self.fast = variant.fast.specialization(executable, TORCH) if variant.fast.takes(executable) else None
-        return self.fast
-
-    def __call__(self, leaves: Sequence[Any]) -> Any:
-        given = self.arguments(leaves)
-        variant = None if self._variant is None else self._variant.newest
-        if variant is None or not self.model.is_current(variant, given):
-            variant = self.model.find(given)
-        self._variant = variant
-        made = self.model.run(variant, given)
-        return made[0] if self._is_single else self._nest(made)
-
-    def _nest_flat(self, made: Any) -> Any:
-        """Of what machine code gives: one tensor, or a tuple of several."""
-        return self._nest((made,) if self._is_alone else made)
-
-
-def _is_tuple(results: Sequence[Any], spec: Any) -> bool:
-    """Whether a model gives a plain tuple of several tensors."""
-    numbers = tuple(range(len(results)))
-    made = unflatten(numbers, spec)
-    return len(numbers) > 1 and type(made) is tuple and made == numbers and all(r is TENSOR for r in results)
 
 
 def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | None = None) -> CompiledModel:

@@ -126,14 +126,13 @@ def has_sizes_of_values(value: Any) -> bool:
 
 
 @collector_paused()
-def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Any:
-    """The program of ``model`` for such arguments, without Dynamo, with functional operators.
+def export(module: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Any:
+    """The program of ``module`` for such arguments, without Dynamo, with functional operators.
 
     ``dims`` are, for each leaf of the arguments, the dimensions that it should be a program for all sizes of.
     """
     from torch.export import export as export_program
 
-    module = as_module(model)
     whole = whole_on_gpu([*module.parameters(), *module.buffers(), *flatten((args, named))[0]])
     table = _without(whole)
     shapes = _dynamic_shapes(args, named, dims) if any(dims) else None
@@ -321,18 +320,6 @@ def register_dataclasses(value: Any) -> None:
 def is_on_gpu(values: Iterable[Any]) -> bool:
     """Whether there is a tensor on a GPU among ``values``."""
     return any(isinstance(t, torch().Tensor) and t.device.type == "cuda" for t in values)
-
-
-def as_module(fn: Any) -> Any:
-    """``fn``, or, where it is a plain function, a module of it."""
-    if isinstance(fn, torch().nn.Module):
-        return fn
-
-    class Function(torch().nn.Module):  # type: ignore[misc]
-        def forward(self, *args: Any, **named: Any) -> Any:
-            return fn(*args, **named)
-
-    return Function()
 
 
 def flatten(value: Any) -> tuple[list[Any], Any]:

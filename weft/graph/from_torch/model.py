@@ -18,6 +18,7 @@ from weft.graph.from_torch.edge import no_modes, numerics_on, torch
 from weft.graph.from_torch.kept import KeptModule
 from weft.graph.from_torch.symbolic import at_sizes
 from weft.graph.from_torch.translate import sees_memory, translate
+from weft.graph.from_torch.what_is_called import autocast_enabled
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.background import BACKGROUND
 from weft.graph.run.cuda_fast import FastRecorded
@@ -78,6 +79,10 @@ class FxModel:
     name: str = "model"
     #: dictionaries of the user's model that have inputs, by place, and under which keys
     homes: Mapping[int, tuple[dict[str, Any], str]] = field(default_factory=dict)
+    #: objects other than tensors that the user's model has, in which dictionaries and under which keys
+    watched: Sequence[tuple[dict[str, Any], str, Any]] = ()
+    #: whether torch chose types automatically while it was traced
+    is_autocast: bool = False
     #: what it has in common with the model for other sizes
     sizes: OpenSizes = field(default_factory=OpenSizes)
     #: why all of it runs as eager, where it does
@@ -205,16 +210,18 @@ class FxModel:
     def _fast(self, variant: _Variant) -> FastModel | None:
         assert variant.compiled is not None
         executable, fields = variant.compiled.executable, state_fields()
-        if fields is None or any(t.is_inference() for t in variant.constants):
+        if fields is None or self.is_autocast or any(t.is_inference() for t in variant.constants):
             return None
         weights = []
         for place, tensor in zip(self._static, variant.constants):
             table, key = self.homes.get(place, (None, None))
             weights.append(Weight(tensor, tensor_state(tensor, fields), table, key))
+        weights += [Weight(value, table=table, key=key) for table, key, value in self.watched]
         left = -1 if variant.calls is None else HOT_CALLS
         has_gradients = any(t.requires_grad for t in variant.constants)
         kind = FastModel if isinstance(executable, Executable) else FastRecorded
-        return kind(executable, weights, fields, torch().is_grad_enabled if has_gradients else None, left)
+        asked = torch().is_grad_enabled if has_gradients else None, autocast_enabled()
+        return kind(executable, weights, fields, asked, left)
 
     def _failed(self, reason: str) -> _Variant:
         warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)

@@ -1,4 +1,4 @@
-"""What a module holds besides parameters and buffers, as it was before it was traced."""
+"""What a module holds besides parameters and buffers: as it was before it was traced, and whether it still is so."""
 
 from __future__ import annotations
 
@@ -56,3 +56,36 @@ def _differs(now: Any, had: Any) -> bool:
 
 def _others(values: Any) -> list[Any]:
     return [value for value in values if not isinstance(value, PLAIN)]
+
+
+#: An object that a dictionary of a module has under a key.
+Row = tuple[dict[str, Any], str, Any]
+
+
+class ModuleShape:
+    """Which modules ``module`` has in it, where parameters and buffers are missing, and what is training: a traced
+    program takes it for granted."""
+
+    def __init__(self, module: Any) -> None:
+        modules = list(module.modules())
+        #: all but the flags
+        self.rows: list[Row] = [(m._modules, name, child) for m in modules for name, child in m._modules.items()]
+        self.rows += [
+            (table, name, None)
+            for m in modules
+            for table in (m._parameters, m._buffers)
+            for name, tensor in table.items()
+            if tensor is None
+        ]
+        self._flags = [m.__dict__ for m in modules if "training" in m.__dict__]
+
+    def is_current(self) -> bool:
+        return all(table.get(name, self) is value for table, name, value in self.rows)
+
+    def training(self) -> tuple[bool, ...]:
+        """The flags, in order."""
+        return tuple([table.get("training", False) for table in self._flags])
+
+    def watched(self) -> list[Row]:
+        """All of it, with the flags as they are now."""
+        return [*self.rows, *((table, "training", table.get("training")) for table in self._flags)]

@@ -34,9 +34,9 @@ class Programs:
 
     _alike: dict[Any, _Like] = field(default_factory=dict)
 
-    def find(self, nested: str, leaves: Sequence[Any], trace: Trace) -> Traced:
-        """The program for a call with these ``leaves``, in tuples and dicts as ``nested`` says, or what ``trace``
-        makes."""
+    def find(self, nested: Hashable, leaves: Sequence[Any], trace: Trace) -> Traced:
+        """The program for a call with these ``leaves``, in tuples and dicts (and in a mode) as ``nested`` says,
+        or what ``trace`` makes."""
         kinds = (nested, *map(_kind, leaves))
         shapes = [tuple(leaf.shape) if isinstance(leaf, torch().Tensor) else () for leaf in leaves]
         like = self._alike.setdefault(kinds, _Like(shapes, [frozenset() for _ in leaves]))

@@ -16,7 +16,6 @@ from typing import Any
 
 from weft.graph.from_torch.edge import (
     Functional,
-    as_module,
     export,
     flatten,
     plain_of,
@@ -31,6 +30,7 @@ from weft.graph.from_torch.module_state import PLAIN, ModuleState
 from weft.graph.from_torch.nest import TENSOR
 from weft.graph.from_torch.recurrent import current_weights, whole_layers
 from weft.graph.from_torch.symbolic import refuse_sizes_of_values
+from weft.graph.from_torch.what_is_called import as_module
 from weft.ir.errors import ArgumentError, UnsupportedError
 
 
@@ -63,7 +63,8 @@ def trace(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequen
             with contextlib.suppress(Exception):  # whatever it is, torch.export knows more, and says so where not
                 traced = _Walk(model, args, named).walk()
         if traced is None:
-            traced = read_program(export(model, args, named, dims), model)
+            module = as_module(model)
+            traced = read_program(export(module, args, named, dims), module)
     refuse_sizes_of_values(traced.gm)
     return traced
 
@@ -210,7 +211,7 @@ def _leaf_names(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> 
 
 
 def read_program(program: Any, owner: Any) -> Traced:
-    """What `torch.export` made of ``owner``."""
+    """What `torch.export` made of the module ``owner``."""
     signature = program.graph_signature
     homes: dict[int, tuple[dict[str, Any], str]] = {}
     held: dict[int, Any] = {}
@@ -218,10 +219,10 @@ def read_program(program: Any, owner: Any) -> Traced:
     for place, spec in enumerate(signature.input_specs):
         if spec.kind.name == "USER_INPUT":
             user.append((place, len(user)))
-        elif spec.kind.name in ("PARAMETER", "BUFFER") and isinstance(owner, torch().nn.Module):
+        elif spec.kind.name in ("PARAMETER", "BUFFER"):
             path, _, name = spec.target.rpartition(".")
-            module = owner.get_submodule(path)
-            homes[place] = (module._parameters if spec.kind.name == "PARAMETER" else module._buffers), name
+            within = owner.get_submodule(path)
+            homes[place] = (within._parameters if spec.kind.name == "PARAMETER" else within._buffers), name
         else:
             held[place] = {**program.state_dict, **program.constants}[spec.target]
     updates, results = _read_outputs(signature)

@@ -98,6 +98,8 @@ class _Translation:
         return name
 
     def _constant(self, name: str, value: Any) -> Edge:
+        if not isinstance(value, torch().Tensor):
+            raise UnsupportedError("a program that values decide about")
         if element_type(value.dtype) is None:
             raise UnsupportedError(f"a constant of {value.dtype}")
         self.has_moved |= value.device != self.device

@@ -247,7 +247,7 @@ class OpenSizes:
 
     def _definition(self, prepared: Prepared, text: str, count: int) -> Definition | None:
         """None where the language does not take the text: a subscript that it cannot prove right, say."""
-        key = f"{prepared.definition.how.key} {text}"
+        key = f"{prepared.definition.how.key} {count} {text}"  # a size may be one of strides alone
         if key not in self._definitions:
             names = tuple(map(size_name, range(count)))
             made = Definition(Source("<operator of open sizes>", text), None, prepared.definition.how, names)

@@ -157,7 +157,9 @@ class _Rewriter(Additions):
             bound = dict(zip(view.axes, places))
             places = tuple(simplify_subscript(substitute(i, bound), ranges) for i in view.load.indices)
             (name,) = self.graph.producers[name].inputs
-            if sorted(map(str, places)) == sorted(map(str, axes)):
+            sizes = [shape[axes.index(p)] for p in places if p in axes]
+            is_whole = tuple(sizes) == self.edges[name].shape  # not the first elements of more
+            if is_whole and sorted(map(str, places)) == sorted(map(str, axes)):
                 found = name, tuple(p for p in places if isinstance(p, Var))
         return None if found is None else self._in_memory(*found, axes, shape, width)
 

@@ -41,7 +41,7 @@ _SOURCE = '''
 def weft_call_recorded(slots):
     model: Model = slots[model_slot]
     state: State = model.state
-    if model.owner == 0 or state.busy != 0 or wants_gradients(model) or not weft_is_current(model):
+    if model.owner == 0 or state.busy != 0 or needs_python(model) or not weft_is_current(model):
         return missed
     found = room(2)
     ask = state.ask

@@ -25,12 +25,13 @@ from weft.runtime.native_module import NativeModule, Structure, words
 from weft.runtime.torch_layout import StateFields, TensorState
 
 #: What machine code knows of a model. ``owner`` is an object that lives while a call runs; 0 where it is gone.
-#: ``left`` is how many calls machine code takes before one goes to Python; below zero, all.
-MODEL = ("owner", "weights", "nweights", "grad_enabled", "left")
+#: ``left`` is how many calls machine code takes before one goes to Python; below zero, all. ``grad_enabled`` and
+#: ``autocast_enabled`` are asked in every call, which is Python's where the answer is yes (0: not asked).
+MODEL = ("owner", "weights", "nweights", "grad_enabled", "autocast_enabled", "left")
 #: And what of one that is a table of kernels.
 TABLE = ("patches", "npatches", "frames", "nrows")
 #: A weight: the dictionary that has it under a key (0: none), the object that must be there, the dictionary's version
-#: when it was there, and what it looks like.
+#: when it was there, and what it looks like (structure 0: no tensor, but all that must be there).
 WEIGHT = ("table", "key", "object", "as_of", *TensorState._fields)
 #: Which slot of the call goes into which slot of a frame, that many bytes further on.
 PATCH = ("argument", "place", "offset")
@@ -39,7 +40,7 @@ _SOURCE = """
 def weft_call_model(slots):
     model: Model = slots[model_slot]
     owner = model.owner
-    if owner == 0 or model.left == 0 or wants_gradients(model) or not weft_is_current(model):
+    if owner == 0 or model.left == 0 or needs_python(model) or not weft_is_current(model):
         return missed
     frame: Frame = weft_take_frame(model.frames)
     if frame == 0:
@@ -62,8 +63,12 @@ def patch_frame(model: Model, values, slots):
 """
 #: What all calls check first.
 CHECKS = '''
-def wants_gradients(model: Model):
-    return model.grad_enabled != 0 and not is_false(PyObject_CallFunctionObjArgs(model.grad_enabled, 0))
+def needs_python(model: Model):
+    return answers_yes(model.grad_enabled) or answers_yes(model.autocast_enabled)
+
+
+def answers_yes(ask):
+    return ask != 0 and not is_false(PyObject_CallFunctionObjArgs(ask, 0))
 
 
 def weft_is_current(model: Model):
@@ -72,7 +77,7 @@ def weft_is_current(model: Model):
         weight: Weight = model.weights + i * weight_size
         if weight.table != 0 and not is_there(weight, weight.table):
             return 0
-        if not is_unchanged(weight, weight.structure):
+        if weight.structure != 0 and not is_unchanged(weight, weight.structure):
             return 0
     return 1
 
@@ -142,10 +147,10 @@ class _ModelKernel(LoadedKernel):
 
 
 class Weight(NamedTuple):
-    """A tensor that code counts on; ``table[key]`` is where a model has it, if it does."""
+    """A tensor that code counts on; ``table[key]`` is where a model has it, if it does. Or any other object there."""
 
     tensor: Any
-    state: TensorState
+    state: TensorState = TensorState(0, 0, 0, 0, 0, 0)
     table: dict[str, Any] | None = None
     key: str | None = None
 
@@ -160,16 +165,17 @@ class FastModel:
         executable: Any,
         weights: Sequence[Weight] = (),
         fields: StateFields | None = None,
-        grad_enabled: Any = None,
+        asked: tuple[Any, Any] = (None, None),
         calls: int = -1,
     ) -> None:
-        """``grad_enabled`` is asked in every call, where some weight may have gradients; ``calls`` is how many calls
-        are taken before `is_spent` is true, and is asked by Python; below zero, it never is."""
-        self._weights, self._grad_enabled = tuple(weights), grad_enabled
+        """``asked`` are functions that say whether gradients are on, where some weight may have them, and whether
+        types are chosen automatically; ``calls`` is how many calls are taken before `is_spent` is true, and is asked
+        by Python; below zero, it never is."""
+        self._weights, self._asked = tuple(weights), asked
         self._fields = fields or _NO_FIELDS
         self._memory = [_words([field for w in weights for field in _weight_fields(w)])]
-        gradients = 0 if grad_enabled is None else id(grad_enabled)
-        common = [id(executable), ctypes.addressof(self._memory[0]), len(weights), gradients, calls]
+        functions = [0 if ask is None else id(ask) for ask in asked]
+        common = [id(executable), ctypes.addressof(self._memory[0]), len(weights), *functions, calls]
         self._record = _words([*common, *self._own_words(executable)])
         self._count = len(executable.graph.inputs) + len(executable.made)
 
