@@ -30,6 +30,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=0.3, help="of a turn")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--numerics", default="fast", help="what Weft is allowed: fast, strict or winograd")
     parser.add_argument("--cold", action="store_true", help="compile anew, and again in a second process")
     parser.add_argument("--install", action="store_true", help="install peers that are missing, by name")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
@@ -53,7 +54,9 @@ def install_environments(peers: list[str]) -> None:
 def measure(options: argparse.Namespace) -> ModelRun:
     run = ModelRun(describe_machine())
     chosen = [n for n in NAMES if not options.only or any(part.lower() in n.lower() for part in options.only)]
-    workloads = [ModelWorkload(n, b, options.device, options.dtype) for n in chosen for b in options.batch]
+    workloads = [
+        ModelWorkload(n, b, options.device, options.dtype, options.numerics) for n in chosen for b in options.batch
+    ]
     plan = ModelPlan(options.peers, options.turns, options.seconds, options.cold)
     saved = ROOT / "bench" / "results" / time.strftime("models-%Y%m%d-%H%M%S.json")
     for threads in options.threads:
@@ -73,7 +76,7 @@ def write(run: ModelRun) -> None:
     for row in run.rows:
         whole.put(row)
     places = {name: n for n, name in enumerate(NAMES)}
-    whole.rows.sort(key=lambda r: (places[r.model], r.batch, r.threads))
+    whole.rows.sort(key=lambda r: (r.numerics != "fast", places[r.model], r.batch, r.threads))
     whole.save(KEPT)
     PAGE.write_text(page(whole, PAGE.read_text() if PAGE.exists() else ""))
     print(f"written to {PAGE.relative_to(ROOT)}")

@@ -30,6 +30,8 @@ class ModelRow(Compared):
     model: str
     batch: int
     threads: int
+    #: what Weft was allowed
+    numerics: str = "fast"
     #: seconds to a first result: with nothing kept, and in a second process
     cold_s: dict[str, float] = field(default_factory=dict)
     warm_s: dict[str, float] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class ModelConductor:
     def run(self, workloads: Sequence[ModelWorkload]) -> Iterator[ModelRow]:
         for workload in workloads:
             export_missing(workload)
-            row = ModelRow(workload.model, workload.batch, self.threads)
+            row = ModelRow(workload.model, workload.batch, self.threads, workload.numerics)
             workers: dict[str, WorkerProcess] = {}
             try:
                 for name in [OURS, *(p for p in self.plan.peers if p != OURS)]:

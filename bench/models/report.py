@@ -23,9 +23,7 @@ class ModelRun:
     rows: list[ModelRow] = field(default_factory=list)
 
     def put(self, row: ModelRow) -> None:
-        same = [
-            n for n, r in enumerate(self.rows) if (r.model, r.batch, r.threads) == (row.model, row.batch, row.threads)
-        ]
+        same = [n for n, r in enumerate(self.rows) if _what(r) == _what(row)]
         if same:
             old = self.rows[same[0]]  # compiling is measured with --cold alone
             row.cold_s, row.warm_s = row.cold_s or old.cold_s, {**old.warm_s, **row.warm_s}
@@ -44,6 +42,11 @@ class ModelRun:
         return ModelRun(**{**data, "rows": [ModelRow.from_json(r) for r in data["rows"]]})
 
 
+def _what(row: ModelRow) -> tuple[str, int, int, str]:
+    """What a row is of: it is measured again where this is the same."""
+    return row.model, row.batch, row.threads, row.numerics
+
+
 def describe_row(row: ModelRow) -> str:
     head = f"{row.model:<16} batch {row.batch} {row.threads} thread{'s' if row.threads > 1 else ' '}"
     ours = f"weft {row.ms[OURS]:.2f}" if OURS in row.ms else f"weft: {row.missing.get(OURS)}"
@@ -54,6 +57,8 @@ def describe_row(row: ModelRow) -> str:
 
 
 def summary(rows: Sequence[ModelRow]) -> list[str]:
+    """Of rows with ``fast`` numerics, or of all where there are no such rows."""
+    rows = [r for r in rows if r.numerics == "fast"] or rows
     below = sorted((r.ratios[r.best].value, f"{r.model} {r.batch}x{r.threads}") for r in rows if r.best is not None)
     best = [value for value, _ in below]
     mean, least = geometric_mean(best), min(best, default=math.nan)
@@ -72,6 +77,13 @@ of a bootstrap over turns: more than 1 says that Weft is faster. `inductor` has 
 float32.
 """
 
+_ASKED_FOR = """
+## With other numerics asked for
+
+As above, with `options={"numerics": "winograd"}`: convolutions of 3x3 windows as products of sums of pixels, which is
+never taken unasked (below).
+"""
+
 _COMPILING = """
 ## Compiling, memory, fusion
 
@@ -88,17 +100,33 @@ def page(run: ModelRun, before: str = "") -> str:
     """The tables of ``run``, and what was written by hand on the page as it was ``before``."""
     peers = [p for p in dict.fromkeys(n for r in run.rows for n in r.ms) if p != OURS]
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
-    order = sorted(run.rows, key=lambda r: (bool(r.cold_s), r.threads))
+    rows, asked = _by_numerics(run.rows)
+    order = sorted(rows, key=lambda r: (bool(r.cold_s), r.threads))
     told = list({(r.model, r.batch): r for r in order}.values())
     heads = ("cold", "second process", "Inductor cold", "second", "MB", "eager MB", "nodes", "kernels (different)")
     parts = [_HEAD, f"Measured on {run.machine}. {versions}.", "", *(f"- {line}" for line in summary(run.rows)), ""]
-    parts += _table(
-        ["model", "batch", "threads", "ratio", "best peer", OURS, *peers], [_speed(r, peers) for r in run.rows]
-    )
+    speeds = ["model", "batch", "threads", "ratio", "best peer", OURS, *peers]
+    parts += _table(speeds, [_speed(r, peers) for r in rows])
+    if asked:
+        parts += [_ASKED_FOR, *(f"- {line}" for line in _with_asked(rows, asked)), ""]
+        parts += _table(speeds, [_speed(r, peers) for r in asked])
     parts += [_COMPILING]
-    parts += _table(["model", "batch", *heads, "calls", "DNNFusion"], [_compile(r) for r in run.rows if r in told])
+    parts += _table(["model", "batch", *heads, "calls", "DNNFusion"], [_compile(r) for r in rows if r in told])
     said = before[before.index(BY_HAND) :] if BY_HAND in before else f"{BY_HAND}\n"
     return "\n".join([*parts, *_missing(run.rows), "", said])
+
+
+def _by_numerics(rows: Sequence[ModelRow]) -> tuple[list[ModelRow], list[ModelRow]]:
+    """Those with the numerics that one has unasked, and the others."""
+    return [r for r in rows if r.numerics == "fast"], [r for r in rows if r.numerics != "fast"]
+
+
+def _with_asked(rows: Sequence[ModelRow], asked: Sequence[ModelRow]) -> list[str]:
+    """What all rows come to with these in place of those of the same model."""
+    instead = {_what(r)[:3]: r for r in asked}
+    taken = [instead.get(_what(r)[:3], r) for r in rows]
+    values = [r.ratios[r.best].value for r in taken if r.best is not None]
+    return [f"geometric mean of all rows with these in place: {geometric_mean(values):.2f}, least {min(values):.2f}"]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -29,20 +29,26 @@ PUBLISHED_FUSION = {
 
 @dataclass(frozen=True)
 class ModelWorkload:
-    """A model at a batch size, on a device."""
+    """A model at a batch size, on a device; ``numerics`` is what Weft is allowed."""
 
     model: str
     batch: int
     device: str = "cpu"
     dtype: str = "float32"
+    numerics: str = "fast"
 
     @property
     def name(self) -> str:
         return f"{self.model}, batch {self.batch}"
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def network(self) -> dict[str, Any]:
+        """What `make_network` is told beside the model's name."""
         return {"batch": self.batch, "device": self.device, "dtype": self.dtype}
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return {**self.network, "numerics": self.numerics}
 
     @property
     def folder(self) -> Path:

@@ -32,6 +32,7 @@ from weft.auto.contraction_epilogue import (
     may_join,
     move_to_reader,
 )
+from weft.auto.contraction_fetch import fetch_panels, fetch_rows
 from weft.auto.contraction_nest import INNER, Nest, part_loops, split_loops
 from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, place_copies, surround_operands
 from weft.auto.contraction_plan import Contraction, ContractionPlan
@@ -46,6 +47,7 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     copies = surround_operands(draft, name)
     stage = draft.stage(name)
     c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
+    reader = find_epilogue(draft, c.stage)
     joined = _join_reader(draft, c)
     c = c if joined is not None else _follow_reader(draft, c)
     nest = split_loops(draft, c) if joined is None else joined
@@ -68,7 +70,8 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     packed = pack_operands(draft, c, nest)
     pack_rows(draft, c)
     for buffer in packed:
-        _fetch_panels(draft, c, nest, buffer)
+        fetch_panels(draft, c, nest, buffer)
+    fetch_rows(draft, c, nest, reader)
     if plan.dot is not None:
         finish_dots(draft, c, nest)
     if nest.together:
@@ -97,19 +100,6 @@ def _follow_reader(draft: Draft, c: Contraction) -> Contraction:
         return c
     draft.decide("fusion", c.stage.name, f"computed in `{loop}` of `{reader.name}`", "it is read while it is near")
     return replace(c, stage=draft.stage(c.stage.name))
-
-
-def _fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None:
-    """While tiles are computed from a panel of ``buffer``, the next one comes from memory, a line now and then."""
-    inside = nest.of("reductions")
-    panels = nest.of("pieces") or nest.of("blocks") or nest.of("panels")
-    if c.is_apart or c.is_written_out or len(inside) < 2 or not panels or nest.counts[panels[-1]] < 2:
-        return
-    for loop in inside[:-1]:  # as seldom as all of it still comes
-        if draft.attempt(draft.s.prefetch, buffer, at=loop, ahead=1, of=panels[-1]) is None:
-            why = "it is read for the first time then, from memory"
-            draft.decide("packing", c.stage.name, f"the next panel of `{buffer}` fetched meanwhile", why)
-            return
 
 
 def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:

@@ -74,7 +74,9 @@ def _costs(draft: Draft, c: Contraction, strips: Steps, threads: int) -> tuple[f
     count = prod(ceil(stage.by_name[name].count / step) for name, step in strips)
     rows_from_far = rows if strip + weights / panels <= room else rows * panels
     panels_from_far = weights if weights + strip <= room else weights * count
-    far = APART * rows_from_far + panels_from_far
+    results = _bytes(c, stage.write)
+    # Of results, which come and go, panels write a piece of each row at a time; strips go through them in order.
+    far = APART * rows_from_far + panels_from_far + ((APART - 1) * results if results > room and not strips else 0)
     waited = far / draft.model.levels[-2].read / threads
     if threads > 1 and strips:
         waited += _seconds_by_strips(draft, weights, count)

@@ -66,7 +66,7 @@ def explain_compiled(compiled: Compiled) -> str:
         f"{len(report.calls)} calls of the framework",
         f"fusion: {report.operators} operators that compute -> {len(report.groups) + len(report.calls)} steps",
         f"memory: an arena of {_bytes(executable.arena.size)} for {_bytes(stored)} of results of kernels, "
-        f"{len(graph.constants)} constants",
+        f"{len(graph.constants)} constants{_taken_over(executable)}",
     ]
     if report.spent:
         lines.append("compiling: " + ", ".join(f"{on} {seconds:.2f} s" for on, seconds in report.spent.items()))
@@ -82,6 +82,11 @@ def explain_compiled(compiled: Compiled) -> str:
         lines.append(f"{len(report.faults)} faults of Weft, which another way was found around: please report them")
         lines += [f"    {fault}" for fault in report.faults]
     return "\n".join([*lines, *report.notes])
+
+
+def _taken_over(executable: Any) -> str:
+    count = len(getattr(executable, "taken_over", ()))
+    return f", {count} results in place of what they are made of" if count else ""
 
 
 def _times(report: Report, kernel: Kernel) -> str:

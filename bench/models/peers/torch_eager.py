@@ -17,5 +17,5 @@ def version() -> str:
 
 def prepare(workload: ModelWorkload, _inputs: Mapping[str, Array], threads: int) -> Prepared:
     torch.set_num_threads(threads)
-    model, x = make_network(workload.model, **workload.sizes)
+    model, x = make_network(workload.model, **workload.network)
     return Prepared({"fresh": lambda: model(x)}, lambda: (model(x).float().cpu().numpy(),))

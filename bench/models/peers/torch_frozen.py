@@ -21,7 +21,7 @@ def prepare(workload: ModelWorkload, _inputs: Mapping[str, Array], threads: int)
 
     torch.set_num_threads(threads)
     torch._inductor.config.freezing = True
-    model, x = make_network(workload.model, **workload.sizes)
+    model, x = make_network(workload.model, **workload.network)
     start = time.perf_counter()
     compiled = torch.compile(model)
     compiled(x)

@@ -23,12 +23,12 @@ def version() -> str:
 def prepare(workload: ModelWorkload, _inputs: Mapping[str, Array], threads: int) -> Prepared:
     weft.set_num_threads(threads)
     torch.set_num_threads(threads)
-    model, x = make_network(workload.model, **workload.sizes)
+    model, x = make_network(workload.model, **workload.network)
     start = time.perf_counter()
     trace(model, (x,), {})  # what torch itself takes to trace and take apart: told apart from compiling
     traced = time.perf_counter() - start
     start = time.perf_counter()
-    fast = weft.compile(model, (x,))
+    fast = weft.compile(model, (x,), options={"numerics": workload.numerics})
     fast(x)
     seconds = {"cold": time.perf_counter() - start, "tracing": traced}
     compiled = compiled_graph(fast)

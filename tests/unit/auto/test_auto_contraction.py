@@ -36,6 +36,11 @@ def dense(float(M,K) A, float(K,N) B, float(N) b) -> (O) {
     T(m,n) +=! A(m,k) * B(k,n)
     O(m,n) = max(T(m,n) + b(n), 0)
 }"""
+RESIDUAL = """
+def residual(float(M,K) A, float(K,N) B, float(M,N) X) -> (O) {
+    T(m,n) +=! A(m,k) * B(k,n)
+    O(m,n) = max(T(m,n) + X(m,n), 0)
+}"""
 CURVED = """
 def curved(float(M,K) A, float(K,N) B, float(N) b) -> (O) {
     T(m,n) +=! A(m,k) * B(k,n)
@@ -189,6 +194,14 @@ def test_the_next_panel_of_weights_is_fetched_while_tiles_are_computed() -> None
     assert plan.steps == (("vk", 64), ("vk", 1))
     apply_contraction(draft, "C", plan)
     assert re.search(r"for k_o in 0:12 \{\s*call prefetch\(&B_pack\[n_o \+ 1, 0", print_kernel(s.kernel))
+
+
+@pytest.mark.parametrize(("rows", "fetched"), [(98, False), (9800, True)])
+def test_what_the_next_tile_reads_by_rows_is_fetched_from_beyond_the_second_cache(rows: int, fetched: bool) -> None:
+    s = weft.schedule(weft.define(RESIDUAL), (rows, 64), (64, 128), (rows, 128), numerics="fast")
+    auto_schedule(s, MACHINE, 1, frozenset({"B"}))
+    text = print_kernel(s.kernel)
+    assert ("call prefetch(&A[" in text, "call prefetch(&X[" in text) == (fetched, fetched)
 
 
 @pytest.mark.parametrize(("rows", "threads"), [(1, 1), (1, 2), (3, 1), (3, 2)])

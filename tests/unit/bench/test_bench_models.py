@@ -49,3 +49,14 @@ def test_page_goes_to_json_and_back(tmp_path: Path) -> None:
 def test_models_with_published_counts_are_measured() -> None:
     assert set(PUBLISHED_FUSION) <= set(NAMES)
     assert find_workload("UNet", {"batch": 8, "device": "cpu", "dtype": "float32"}).folder.name == "unet-8-float32"
+
+
+def test_rows_with_numerics_that_were_asked_for_are_told_apart() -> None:
+    asked = row("VGG-16", 1.0, 4.0)
+    asked.numerics = "winograd"
+    run = ModelRun("a machine", {}, [row("UNet", 1.0, 1.0), row("VGG-16", 2.0, 1.0)])
+    run.put(asked)
+    assert len(run.rows) == 3
+    assert "mean against the best peer: 0.71" in summary(run.rows)[0]
+    assert "with these in place: 2.00, least 1.00" in page(run)
+    assert page(run).count("| VGG-16 | 1 | 2 |") == 2

@@ -44,6 +44,8 @@ class Kernel:
     #: of schedules, where it is not the time model's first choice; and whether code is for many sizes
     plan: str = ""
     is_open: bool = False
+    #: outputs that may take over the memory of an input which nobody reads later, and that input
+    in_place: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from weft.graph.groups.compile_group import Kernel, Prepared
+from weft.graph.groups.in_place import in_place
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.progress import Progress
 from weft.graph.groups.workers import EARLY, Workers
@@ -73,7 +74,8 @@ def compile_task(task: Task) -> Artifact:
     artifact = artifact_of(made, separated, task.symbolic, task.misaligned)
     known = task.build().separated() if task.symbolic else separated
     seconds, bound = task.estimate(known.main, made.fast)
-    return artifact._replace(metadata={**artifact.metadata, "expected": seconds, "bound": bound})
+    found = {"expected": seconds, "bound": bound, "in place": list(in_place(separated.main))}
+    return artifact._replace(metadata={**artifact.metadata, **found})
 
 
 @dataclass(eq=False)
@@ -169,7 +171,9 @@ class GroupCode:
         fixed = (*special.fixed, *(sizes[name] for name, _ in special.params if name in sizes))
         keeps = (packed, *(array for name, array in zip(group.definition.bound, group.keeps) if name in facts["kept"]))
         expected, plan = (facts["expected"], facts["bound"]), group.definition.how.plan
-        return Kernel(group.program, special, group.tensors, fixed, keeps, *expected, plan, bool(group.sizes))
+        tensors = dict(zip((name for name, _ in special.params), group.tensors))
+        shared = tuple((tensors[output], tensors[given]) for output, given in facts["in place"] if given in tensors)
+        return Kernel(group.program, special, group.tensors, fixed, keeps, *expected, plan, bool(group.sizes), shared)
 
     def _possible(self, group: Prepared) -> Prepared:
         """``group``, or the same for its very sizes where no schedule leaves them open."""
@@ -206,7 +210,7 @@ class GroupCode:
         if key in self._artifacts or key in self._refused:
             return True
         kept = self.open_sizes.artifacts.get(key) or default_store().get(key)
-        if kept is None or "bound" not in kept.metadata:
+        if kept is None or "in place" not in kept.metadata:
             return False
         self._artifacts[key] = kept
         return True

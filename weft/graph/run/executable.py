@@ -19,8 +19,8 @@ from weft.graph.groups.layout import canonical
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arenas import Arenas
 from weft.graph.run.arrays import Arrays, arguments
-from weft.graph.run.memory import Arena, Life, host, pack
 from weft.graph.run.native_call import NativeCall
+from weft.graph.run.plan_memory import plan_memory
 from weft.graph.run.rows import Row, Rows
 from weft.graph.run.run_table import KEPT_FRAMES, frame_keeper, table_runner, table_timer
 from weft.graph.run.segments import Segment, Step, segments_of
@@ -55,9 +55,7 @@ class Executable:
         self.graph, self.storage, self.steps, self.arrays = graph, storage, tuple(steps), arrays
         self.kernels = [s for s in self.steps if isinstance(s, Kernel)]
         self._fresh = self._output_roots()
-        #: tensors that are in the memory of a result before that is written: whose, and where in it
-        self._hosted: dict[str, tuple[str, int]] = {}
-        self.arena = self._plan()
+        self.arena, self._hosted, self.taken_over = plan_memory(graph, storage, self.steps, self._fresh)
         self._rows = Rows(self.steps, self._native_calls(), self._place)
         self._slots = self._rows.slots
         self._segments = segments_of(self.steps)
@@ -145,25 +143,6 @@ class Executable:
     def _reads(self, step: Step) -> list[str]:
         read = step.inputs if isinstance(step, Opaque) else step.tensors
         return [name for name in read if name in self.graph.edges]
-
-    def _plan(self) -> Arena:
-        first: dict[str, int] = {}
-        last: dict[str, int] = {}
-        for n, step in enumerate(self.steps):
-            for name in step.program.outputs if isinstance(step, Kernel) else ():
-                first[name] = last[name] = n
-            for name in self._reads(step):
-                root = self._root(name)
-                if root in first:
-                    last[root] = n
-        for _, value in self.graph.updates:
-            if self._root(value) in last:
-                last[self._root(value)] = len(self.steps)
-        lives = [Life(name, self.graph.edges[name].nbytes, first[name], last[name]) for name in first]
-        inner = [t for t in lives if t.name not in self._fresh]
-        called = {self._root(n) for s in self.steps if isinstance(s, Opaque) for n in self._reads(s)}
-        self._hosted = host([t for t in inner if t.name not in called], [t for t in lives if t.name in self._fresh])
-        return pack([t for t in inner if t.name not in self._hosted])
 
     def _native_calls(self) -> dict[str, NativeCall] | None:
         """Of all calls; None where some needs Python."""
@@ -399,7 +378,8 @@ class Executable:
             root = self.graph.constants[found.root]
         if root is None:
             if name not in frame.views:
-                start = self.arena.offsets[found.root] + offset * edge.dtype.itemsize
+                place, first = self._hosted.get(found.root, (found.root, 0))
+                start = self.arena.offsets[place] + first + offset * edge.dtype.itemsize
                 frame.views[name] = self.arrays.over(frame.arena, start, edge, strides)
             return frame.views[name]
         return root if name == found.root else self.arrays.view(root, edge.shape, strides, offset)
