@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
+from weft.graph.constants import Constants, passing_constants, run_library, spent_after
 from weft.graph.faults import collecting, refused
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.choose import Choice
@@ -33,10 +33,11 @@ from weft.graph.report import Report
 from weft.graph.rewrites.fold_constants import fold_constants, makers
 from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with_call, with_constants, without_unread
 from weft.graph.rewrites.simplify import simplify
-from weft.graph.run.arrays import Arrays, NumpyArrays, arguments
+from weft.graph.run.arrays import Arrays, NumpyArrays
 from weft.graph.run.executable import Executable
 from weft.graph.run.segments import Step
 from weft.ir.numerics import is_fast
+from weft.runtime.paged_file import page_out
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
@@ -78,7 +79,8 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None, sizes: OpenSizes |
 class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays, sizes: OpenSizes) -> None:
         self.arrays, self.processor, self.sizes = arrays, arrays.processor, sizes
-        self.made: list[Node] = []
+        #: constants of the model, and the nodes that others are made of them by
+        self.given, self.made = graph.constants, list[Node]()
         self.copies: dict[str, str] = {}
         sizes.begin([graph.edges[name].shape for name in graph.inputs])
         self.code = GroupCode(self.processor, graph.name, sizes)
@@ -90,6 +92,7 @@ class _Compilation:
         try:
             with self.report.spending("rewrites"):
                 self.graph = context.run(simplify, graph, arrays, self._fold)
+            page_out()  # what constants were computed of
         except BaseException:
             self.code.close()
             raise
@@ -145,13 +148,16 @@ class _Compilation:
         self.report.groups, self.report.calls = [], []
         prepared = self._prepare_all(storage)
         self._prepare_code(p for p in prepared.values() if isinstance(p, Prepared))
+        storage, constants = self._with_passing_constants(storage)
+        read = [self._constants_of(storage, item, prepared.get(id(item))) for item in storage.partition.items]
         steps: list[Step] = []
-        for item in storage.partition.items:
+        for item, spent in zip(storage.partition.items, spent_after([*read, {*self.graph.results}])):
             if isinstance(item, Opaque):
                 self.report.calls.append(item)
                 steps.append(item)
             elif id(item) in prepared:
-                kernel = self._load(item, prepared[id(item)])
+                kernel = self._load(item, prepared.pop(id(item)))
+                constants.forget(spent.difference(map(storage.constant, kernel.tensors)))
                 if (core := _core(item)) is not None and core.name in self.sizes.choices:
                     self.report.choices[kernel.program.program] = self.sizes.choices[core.name]
                 self.report.groups.append((item, kernel))
@@ -159,6 +165,22 @@ class _Compilation:
         executable = self.processor.executable(self.graph, storage, steps, self.arrays)
         executable.arenas = self.sizes.arenas
         return Compiled(executable, self.report, tuple(self.made), self.copies)
+
+    def _with_passing_constants(self, storage: Storage) -> tuple[Storage, Constants]:
+        constants = passing_constants(self.graph, self.given, self.made, self.arrays, self.sizes.values)
+        self.graph = replace(self.graph, constants=constants)
+        self._decided = self.graph, self.alone, storage.over(self.graph)
+        return self._decided[2], constants
+
+    def _constants_of(self, storage: Storage, item: Group | Opaque, prepared: Prepared | Exception | None) -> set[str]:
+        read = (
+            prepared.program.inputs
+            if isinstance(prepared, Prepared)
+            else item.inputs
+            if isinstance(item, Opaque)
+            else ()
+        )
+        return {name for n in read if (name := storage.constant(n) or n) in self.graph.constants}
 
     def _load(self, group: Group, prepared: Prepared | Exception) -> Kernel:
         try:
@@ -356,16 +378,6 @@ def _sample(sampler: Sampler, tell: Callable[[Exception], object] | None = None)
         if tell is not None:
             tell(error)
         return math.inf
-
-
-def run_library(arrays: Arrays, node: Node, values: dict[str, Any]) -> tuple[Any, ...] | None:
-    """The framework's own result for a node of constants."""
-    call = node.call if isinstance(node, Opaque) else node.library
-    if call is None or any(name not in values for name in call.refs()):
-        return None
-    args, named = arguments(call, arrays, values.__getitem__)
-    made = arrays.function(call.target)(*args, **named)
-    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 
 def _core(item: Group | Opaque) -> Fragment | None:

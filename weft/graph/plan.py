@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.graph.compile_graph import Compiled, run_library
+from weft.graph.compile_graph import Compiled
+from weft.graph.constants import Constants, run_library, spent_after
 from weft.graph.evaluate import as_numpy
 from weft.graph.graph import Graph, Node, Opaque, dense_strides
 from weft.graph.groups.compile_group import Kernel, prepare_group
@@ -27,6 +28,7 @@ from weft.graph.rewrites.fold_constants import ConstantMaker
 from weft.graph.run.arrays import Arrays
 from weft.ir.errors import Error
 from weft.runtime.arrays import describe
+from weft.runtime.paged_file import page_out
 from weft.runtime.store import Artifact, default_store
 
 
@@ -37,34 +39,6 @@ class _Step:
     group: Group
     program: GroupProgram
     plan: str
-
-
-class _Constants(Mapping[str, Any]):
-    """Constants by name, each made when it is asked for: all at once would be a copy of the model's weights."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names, self._held = dict.fromkeys(names), dict[str, Any]()
-        self.make: Callable[[str], Any] = self._held.__getitem__
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._names:
-            raise KeyError(name)
-        if name not in self._held:
-            self._held[name] = self.make(name)
-        return self._held[name]
-
-    def forget(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._held.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 @dataclass(frozen=True)
@@ -96,9 +70,9 @@ class Plan:
         return Compiled(executable, self.report, self.made, self.copies)
 
     @property
-    def _constants(self) -> _Constants:
+    def _constants(self) -> Constants:
         """Which all of the plan shares."""
-        assert isinstance(self.graph.constants, _Constants)
+        assert isinstance(self.graph.constants, Constants)
         return self.graph.constants
 
     @functools.cached_property
@@ -109,27 +83,19 @@ class Plan:
         """In order: a constant goes once the last kernel that reads it has packed what it needs."""
         code = GroupCode(arrays.processor, self.graph.name, sizes)
         steps: list[Kernel | Opaque] = []
+        needed = [self._with_sources(self._read_by(step)) for step in self.steps]
         try:
-            for step, spent in zip(self.steps, self._spent_after()):
+            for step, spent in zip(self.steps, spent_after(needed)):
                 kept = {name: self._constants[name] for name in self._read_by(step)}
                 made = step if isinstance(step, Opaque) else code.load(self._prepared(step, arrays, sizes))
                 read = kept if isinstance(made, Opaque) else map(self.storage.constant, made.tensors)
                 values.forget(spent)
                 self._constants.forget(spent.difference(read))
+                page_out()
                 steps.append(made)
         finally:
             code.close()
         return steps
-
-    def _spent_after(self) -> list[set[str]]:
-        """For each step the constants that no later one needs, nor what later ones are made of."""
-        spent: list[set[str]] = []
-        needed: set[str] = set()
-        for step in reversed(self.steps):
-            names = self._with_sources(self._read_by(step))
-            spent.append(names - needed)
-            needed |= names
-        return spent[::-1]
 
     def _read_by(self, step: _Step | Opaque) -> set[str]:
         names = step.inputs if isinstance(step, Opaque) else step.program.inputs
@@ -188,7 +154,7 @@ def _plan(compiled: Compiled, given: Mapping[str, int], observed: Mapping[int, s
     executable = compiled.executable
     names = {*given, *compiled.copies, *(name for node in compiled.made for name in node.outputs)}
     kernels = [s for s in executable.steps if isinstance(s, Kernel)]
-    constants = _Constants(executable.graph.constants)
+    constants = Constants(executable.graph.constants)
     if not names.issuperset(constants) or any(k.is_open for k in kernels):
         return None
     graph = replace(executable.graph, constants=constants)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,3 +146,26 @@ def test_attention_that_stays_whole() -> None:
     kept = operators(trace_functional(attend, [q, q, q], whole))
     assert kept == ["aten.scaled_dot_product_attention.default"]
     assert kept != operators(trace_functional(attend, [q, q, q]))
+
+
+def test_tracing_asks_neither_the_exporter_nor_the_compiler_of_torch() -> None:
+    """Which lines operators come from is recorded without: these modules take tens of megabytes."""
+    program = """
+import sys, torch, weft
+model, x = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval(), torch.randn(1, 3, 8, 8)
+with torch.no_grad():
+    model(x)
+before = set(sys.modules)
+fast = weft.compile(model, x)
+names = ("torch.export._trace", "torch._functorch.aot_autograd", "torch._inductor.codecache", "networkx.algorithms")
+print([name for name in names if name in set(sys.modules) - before])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(4, 4)), lambda x: torch.nn.functional.linear(x, x)])
+def test_operators_know_the_innermost_line_outside_of_torch(model: Any) -> None:
+    traced = tracing.trace(model, (torch.randn(4, 4),), {})
+    (stack,) = {n.stack_trace for n in traced.gm.graph.nodes if n.op == "call_function"}
+    assert ("test_trace.py" in stack) is not isinstance(model, nn.Module)

@@ -47,11 +47,13 @@ def register() -> None:
 
 def _options(given: Mapping[str, Any] | None) -> Options:
     named = dict(given or {})
-    wrong = sorted(named.keys() - {"check", "numerics"})
+    wrong = sorted(named.keys() - {"check", "numerics", "weights"})
     if wrong:
-        raise ArgumentError(f"weft has no option `{wrong[0]}`", help="options are check and numerics")
+        raise ArgumentError(f"weft has no option `{wrong[0]}`", help="options are check, numerics and weights")
     if named.get("check") not in (None, "first"):
         raise ArgumentError(f"check={named['check']!r} is not known", help='use options={"check": "first"}')
+    if named.get("weights") not in (None, "mapped"):
+        raise ArgumentError(f"weights={named['weights']!r} is not known", help='use options={"weights": "mapped"}')
     if named.get("numerics", "fast") not in NUMERICS:
         raise ArgumentError(f"numerics={named['numerics']!r} is not known", help=f"use {CHOICES}")
     return Options(**named)
@@ -265,7 +267,8 @@ def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | Non
     """``model`` compiled for ``example_inputs``; a call with other sizes compiles it for these too.
 
     ``model`` is a module or a function of tensors, ``example_inputs`` a tensor or a tuple of arguments.
-    ``options={"check": "first"}`` compares the first call with eager, and stays with eager where they differ.
+    ``options={"check": "first"}`` compares the first call with eager, and stays with eager where they differ;
+    ``{"weights": "mapped"}`` moves the model's own weights into a file, so that memory has one copy of what was packed.
     """
     if not callable(model):
         raise ArgumentError(

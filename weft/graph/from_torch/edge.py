@@ -169,7 +169,7 @@ def trace_functional(fn: Callable[..., Any], tensors: Sequence[Any], whole: Sequ
 
     linear = torch().ops.aten.linear.default
     table = _without(whole) | {linear: _one_product}
-    trace = make_fx(functional, table, _allow_non_fake_inputs=True, record_stack_traces=True)
+    trace = make_fx(functional, table, _allow_non_fake_inputs=True)
     kept = [*whole, linear] if whole else []
     with torch().no_grad(), _hushed(), _as_if_exporting(), _kept_whole(kept), fake:
         return trace(*looks)

@@ -16,6 +16,7 @@ from weft.graph.faults import collecting, refused
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
 from weft.graph.from_torch.kept import KeptModule
+from weft.graph.from_torch.mapped_weights import map_weights
 from weft.graph.from_torch.symbolic import at_sizes
 from weft.graph.from_torch.translate import sees_memory, translate
 from weft.graph.from_torch.what_is_called import autocast_enabled
@@ -27,6 +28,7 @@ from weft.graph.run.fast_model import FastModel, Weight
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
 from weft.runtime.native import trim_heap
+from weft.runtime.paged_file import page_out
 from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state
 
 #: Calls after which a size gets code of its own, and sizes of a model that have such at a time, beside the first.
@@ -37,10 +39,12 @@ LARGE = 64 << 20
 
 @dataclass(frozen=True)
 class Options:
-    """``check="first"`` compares the first call of each kind with eager, and stays with eager where they differ."""
+    """``check="first"`` compares the first call of each kind with eager, and stays with eager where they differ;
+    ``weights="mapped"`` moves the model's own weights into a file."""
 
     check: str | None = None
     numerics: Any = "fast"
+    weights: str | None = None
 
 
 @dataclass(eq=False)
@@ -165,6 +169,7 @@ class FxModel:
             if variant is not None and variant.fast is not None:
                 variant.fast.forget()
             variant = self.variants[key] = self._compile(args)
+            page_out()
             if sum(t.nbytes for t in variant.constants) > LARGE:
                 trim_heap()
         return variant
@@ -183,6 +188,8 @@ class FxModel:
     def _compile(self, args: Sequence[Any], sizes: OpenSizes | None = None) -> _Variant:
         sizes = sizes or self.sizes
         constants = {n: args[n] for n in self._static}
+        if self.options.weights == "mapped":
+            map_weights(constants.values())
         stamps = _stamps([args[n] for n in self._watched])
         places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
         try:

@@ -26,6 +26,7 @@ from weft.graph.from_torch.edge import (
     whole_on_gpu,
     with_tensors_alone,
 )
+from weft.graph.from_torch.lines import recorded_lines
 from weft.graph.from_torch.module_state import PLAIN, ModuleState
 from weft.graph.from_torch.nest import TENSOR
 from weft.graph.from_torch.recurrent import current_weights, whole_layers
@@ -105,7 +106,8 @@ class _Walk:
                 made = self.module(*args, **named)
             return self._outputs(given, made)
 
-        gm = trace_functional(call, tensors, whole_on_gpu(tensors))
+        with recorded_lines():
+            gm = trace_functional(call, tensors, whole_on_gpu(tensors))
         self._refuse_shared_updates(tensors)
         _check(gm)
         self._rename(gm, user)

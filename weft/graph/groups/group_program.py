@@ -93,14 +93,16 @@ class _Concatenation:
         return any(load.buffer.name in self.formulas for e in parts for load in loads(e))
 
     def _inline(self, e: Expr) -> Expr:
+        formulas = self.formulas  # what is handed to `rewrite` lives until the collector runs: not the graph with it
+
         def spell_out(n: Node) -> Node | None:
-            is_read = isinstance(n, Outside) and n.load.buffer.name in self.formulas
+            is_read = isinstance(n, Outside) and n.load.buffer.name in formulas
             return expand_outside(n) if is_read else None
 
         def put(n: Node) -> Node | None:
-            if not isinstance(n, Load) or n.buffer.name not in self.formulas:
+            if not isinstance(n, Load) or n.buffer.name not in formulas:
                 return None
-            axes, value = self.formulas[n.buffer.name]
+            axes, value = formulas[n.buffer.name]
             return substitute(value, dict(zip(axes, n.indices)))
 
         return rewrite(rewrite(e, spell_out), put) if self._reads_through(e) else e
