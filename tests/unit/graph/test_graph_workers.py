@@ -56,7 +56,7 @@ def test_every_task_is_answered_once_by_some_process() -> None:
 @pytest.mark.usefixtures("cores")
 def test_processes_that_were_started_early_are_taken() -> None:
     code = group_code.GroupCode(CPU, "net", OpenSizes())
-    with early_workers(2, ("json",)):
+    with early_workers(2, square):
         pool = EARLY.get()
         assert pool is not None
         assert len(pool._processes) == 1
