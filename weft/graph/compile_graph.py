@@ -224,8 +224,8 @@ class _Compilation:
         cores = {id(p) for _, _, p in groups}
         rest = [p for p in prepared.values() if isinstance(p, Prepared) and id(p) not in cores]
         limits = {way.key: self.processor.too_slow(c.program) for way, c in ways if not self._is_streamed(c)}
-        first = [functools.partial(self._call_once, storage, i, c) for i, c, _ in missing.values()]
-        self._prepare_code([*(way for way, _ in ways), *rest], limits, first)  # all at once, so that no process waits
+        first = functools.partial(self._call_once, storage, [(i, c) for i, c, _ in missing.values()])
+        self._prepare_code([*(way for way, _ in ways), *rest], limits, [first])  # all at once, so that no process waits
         for item, core, group in groups:
             try:
                 if group.key not in known:
@@ -350,12 +350,11 @@ class _Compilation:
         theirs = [t if c.whole or t >= least else t + rest() for t, c in zip(theirs, calls)]
         return Choice(ours, min(theirs), "measured", theirs.index(min(theirs)), plan)
 
-    def _call_once(self, storage: Storage, group: Group, core: Fragment) -> None:
+    def _call_once(self, storage: Storage, groups: Sequence[tuple[Group, Fragment]]) -> None:
         """What libraries set up at a first call takes longer than the calls that are measured."""
-        for candidate in self._library_calls(group, core, storage.outputs(group)):
-            with contextlib.suppress(Exception):
-                graph, call = with_constants(self.graph, candidate, self.arrays)
-                self.processor.call_once(graph, call, self.arrays)
+        calls = [call for item, core in groups for call in self._library_calls(item, core, storage.outputs(item))]
+        with contextlib.suppress(Exception):
+            self.processor.call_once([with_constants(self.graph, c, self.arrays) for c in calls], self.arrays)
 
     def _call_sampler(self, candidate: LibraryCall) -> Sampler:
         try:

@@ -67,6 +67,47 @@ def test_processes_that_were_started_early_are_taken() -> None:
     assert all(process.returncode is not None for process in pool._processes)
 
 
+def note(_: None) -> None:
+    os.environ["NOTED"] = "yes"
+
+
+def fail(_: None) -> None:
+    raise KeyError("whatever")
+
+
+def read_note(n: int) -> tuple[int, str]:
+    return os.getpid(), os.environ.get("NOTED", "no")
+
+
+@pytest.mark.usefixtures("cores")
+def test_processes_do_something_before_their_first_task() -> None:
+    with Workers[int, tuple[int, str]](len(TASKS), 1, note) as pool:
+        for _ in range(2):
+            made = dict(pool.run(TASKS, read_note))
+            assert made.keys() == dict(TASKS).keys()
+            assert {value for value in made.values() if value[0] != os.getpid()} <= {
+                (p.pid, "yes") for p in pool._processes
+            }
+    with Workers[int, int](len(TASKS), 1, fail) as pool:
+        assert sorted(pool.run(TASKS, square)) == sorted((key, n * n) for key, n in TASKS)
+
+
+def test_many_that_have_begun_do_all_and_this_process_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(5), raising=False)
+    done: list[int] = []
+    with Workers[int, int](len(TASKS), 1, note) as pool:
+        made = dict(pool.run(TASKS[::2], refuse_odd, [lambda: done.append(os.getpid())]))
+        assert set(made.values()) <= {p.pid for p in pool._processes}
+        assert done == [os.getpid()]
+        for process in pool._processes:  # where all have failed, somebody has to
+            process.kill()
+            process.wait()
+        assert dict(pool.run(TASKS, square)) == {key: n * n for key, n in TASKS}
+    with Workers[int, int](1) as pool:
+        assert dict(pool.run(TASKS[:1], square, [lambda: done.append(0)])) == {"0": 0}
+    assert 0 not in done  # nobody else works meanwhile
+
+
 def test_processes_are_started_early_for_what_is_not_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from weft.graph.from_torch import early

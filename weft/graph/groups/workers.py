@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeVar
 
@@ -29,6 +29,10 @@ R = TypeVar("R")
 
 #: Tasks from which on a worker pays, unless said: starting one takes as long as a few tasks.
 WORTH_IT = 8
+#: Processes beside this one from which on they do all alone where they have done something first, as this one has not.
+ENOUGH = 4
+#: Seconds after which it is seen that others have ended.
+_LOOK = 0.01
 #: Processes at most, this one among them: each takes some 150 MB.
 MOST = 16
 
@@ -47,6 +51,7 @@ class Workers(Generic[T, R]):
         self._done: SimpleQueue[tuple[str, R | Exception]] = SimpleQueue()
         self._again: deque[tuple[str, T]] = deque()
         self._new: set[subprocess.Popen[bytes]] = set()
+        self._is_behind = False
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         wanted = min(cores, MOST, count) - 1 if count >= worth_it else 0
         for _ in range(wanted if _can_start() else 0):
@@ -55,6 +60,7 @@ class Workers(Generic[T, R]):
             with contextlib.suppress(OSError):  # one that is dead fails at its first task
                 _send(process.stdin, (first, None))
                 self._new.add(process)
+        self._is_behind = len(self._new) >= ENOUGH
 
     def __enter__(self) -> Workers[T, R]:
         return self
@@ -77,23 +83,25 @@ class Workers(Generic[T, R]):
         self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R], meanwhile: Sequence[Callable[[], object]] = ()
     ) -> Iterator[tuple[str, R | Exception]]:
         """Each task's key with what ``fn`` gives, or with the error that it raises; they are begun in order. This
-        process does ``meanwhile`` before it joins in, where there are others."""
+        process does ``meanwhile`` before it joins in, where there are others; where many have done something first, it
+        does not: its own first task would take longest."""
         self._pending.extend(tasks)
         threads = [threading.Thread(target=self._feed, args=(p, fn), daemon=True) for p in self._processes]
         for thread in threads:
             thread.start()
         for work in meanwhile if threads else ():
             work()
-        while self._pending:
+        while self._pending and not self._is_behind:
             yield from self._run_here(self._pending, fn)
             while not self._done.empty():
                 yield self._done.get()
-        for thread in threads:
-            thread.join()
+        while any(thread.is_alive() for thread in threads):
+            with contextlib.suppress(Empty):
+                yield self._done.get(timeout=_LOOK)
         while not self._done.empty():
             yield self._done.get()
-        while self._again:
-            yield from self._run_here(self._again, fn)
+        while self._again or self._pending:  # where processes failed
+            yield from self._run_here(self._again or self._pending, fn)
 
     def _run_here(self, tasks: deque[tuple[str, T]], fn: Callable[[T], R]) -> Iterator[tuple[str, R | Exception]]:
         try:

@@ -133,10 +133,10 @@ class Cuda:
 
         return functools.partial(measure_call, graph, call, arrays)
 
-    def call_once(self, graph: Graph, call: Call, arrays: Arrays) -> None:
+    def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
         from weft.graph.groups.cuda_measure import call_once
 
-        call_once(graph, call, arrays)
+        call_once(calls, arrays)
 
     def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
         from weft.graph.run.cuda_executable import CudaExecutable

@@ -124,8 +124,8 @@ class Processor(Protocol):
 
     def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> Sampler: ...
 
-    def call_once(self, graph: Graph, call: Call, arrays: Arrays) -> None:
-        """For what a library sets up at its first call, where that takes long."""
+    def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
+        """For what libraries set up at first calls, where that takes long; such that fail are passed over."""
 
     def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
         """What runs the steps."""
@@ -214,7 +214,7 @@ class Cpu:
 
         return measure_call(graph, call, arrays)
 
-    def call_once(self, graph: Graph, call: Call, arrays: Arrays) -> None:
+    def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
         """Nothing to speak of."""
 
     def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
