@@ -6,9 +6,7 @@ Runs go through several sets of arrays, so that what one leaves in the second ca
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from weft.graph.from_torch.arrays import torch_type
@@ -22,8 +20,6 @@ from weft.runtime.executor import Executor
 
 #: A tensor and its strides.
 Laid = tuple[Edge, Shape]
-#: Threads at most that call libraries for the first time: each has handles of its own of these.
-_THREADS = 4
 #: Runs in a recorded graph, how often it is launched, and bytes of arrays that runs go through.
 _RUNS, _LAUNCHES, _ROTATED = 16, 5, 128 << 20
 #: Runs that are enough of what takes long, and seconds beyond which no more are recorded: a call of a library takes the
@@ -55,17 +51,12 @@ def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
 
 
 def call_once(calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
-    """For what libraries set up at first calls, some in threads beside each other; such that fail are passed over."""
-
-    def work(given: tuple[Graph, Call]) -> None:
-        with contextlib.suppress(Exception), torch().no_grad():
-            edges, run = _caller(*given, arrays)
+    """For what libraries set up at first calls, in this thread: cuDNN's plans are found anew in each. Calls that fail
+    are passed over."""
+    for graph, call in calls:
+        with contextlib.suppress(Exception):
+            edges, run = _caller(graph, call, arrays)
             run(_sets(edges, arrays.processor.executor.name, most=1)[0])
-
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    with ThreadPoolExecutor(max(1, min(_THREADS, cores // _THREADS))) as pool:
-        list(pool.map(work, calls))
-    torch().cuda.synchronize()
 
 
 def _caller(graph: Graph, call: Call, arrays: Arrays) -> tuple[list[Laid], Callable[[Sequence[Any]], None]]:
