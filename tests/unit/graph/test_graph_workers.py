@@ -18,11 +18,16 @@ from weft.graph.builder import GraphBuilder, formula_program
 from weft.graph.compile_graph import compile_graph
 from weft.graph.evaluate import evaluate
 from weft.graph.formulas import contraction, pointwise
-from weft.graph.graph import Edge
+from weft.graph.graph import Edge, shape_of
 from weft.graph.groups import group_code, workers
+from weft.graph.groups.compile_group import prepare_group
+from weft.graph.groups.group_program import group_program
 from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.groups.partition import Group
 from weft.graph.groups.price_program import REMEMBER, RUN_ALL, price_all, price_program
+from weft.graph.groups.storage import Storage
 from weft.graph.groups.workers import EARLY, Workers, early_workers
+from weft.graph.run.arrays import NumpyArrays
 from weft.graph.run.processor import CPU
 from weft.ir.dtype import float32
 from weft.ir.errors import UnsupportedError
@@ -235,3 +240,42 @@ def test_prices_that_were_found_at_once_are_not_found_again(monkeypatch: pytest.
 
     assert copy_context().run(prices) == [1.5, 1.5]
     assert len(asked) == 1
+
+
+def product(rows: int, columns: int, depth: int) -> Any:
+    """Products of matrices of these sizes, as a group before it is compiled."""
+    g = GraphBuilder("net")
+    x, w = g.input("x", "float32", (rows, depth)), g.input("w", "float32", (depth, columns))
+    graph = g.finish([g.formula("mm", [x, w], contraction.matmul)])
+    storage = Storage(graph)
+    (group,) = storage.partition.items
+    assert isinstance(group, Group)
+    program = group_program(graph, group.members, storage.outputs(group), storage.root, group.name)
+    return prepare_group(graph, storage, program, NumpyArrays())
+
+
+def test_there_is_no_code_of_what_is_expected_to_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, slow, quick = group_code.GroupCode(CPU, "net", OpenSizes()), product(64, 64, 64), product(8, 8, 8)
+    made: list[str] = []
+    artifact_of = group_code.artifact_of
+    monkeypatch.setattr(group_code, "artifact_of", lambda *given: made.append("code") or artifact_of(*given))
+    code.prepare([slow, quick], {slow.key: 0.0, quick.key: 1.0})
+    assert made == ["code"]
+    assert (code.is_too_slow(slow), code.is_too_slow(quick)) == (True, False)
+    expected = code.expected(slow)
+    assert expected > 0
+    assert code.load(slow).expected == expected  # asked for nevertheless
+    assert made == ["code", "code"]
+
+
+def test_products_of_few_steps_are_compiled_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = group_code.GroupCode(CPU, "net", OpenSizes())
+    first: list[tuple[int, ...]] = []
+
+    def run_all(tasks: Any, *_: Any) -> Any:
+        first.extend(shape_of(task.program.inputs[0].shape) for _, task in tasks)
+        return ()
+
+    monkeypatch.setattr(code, "run_all", run_all)
+    code.prepare([product(32, 32, 128), product(256, 64, 16), product(32, 64, 32)])
+    assert first == [(256, 16), (32, 32), (32, 128)]
