@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 #: The file that whoever measures the GPU has locked; where a process keeps what it compiles.
-_LOCK, _CACHES = "WEFT_BENCH_LOCK", ("WEFT_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+_LOCK, CACHES = "WEFT_BENCH_LOCK", ("WEFT_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 #: What stands before what a process of a row says to the one that started it.
 _MARK = "bench.gpu.processes "
 
@@ -59,7 +59,7 @@ def _compiled(
     command: Sequence[str], folder: Path, shares: SimpleQueue[set[int]], last: float, number: int
 ) -> subprocess.Popen[str] | None:
     """The process of a row, when it is ready to measure."""
-    caches = {name: str(folder / f"{name}-{number}") for name in _CACHES}
+    caches = {name: str(folder / f"{name}-{number}") for name in CACHES}
     environment = {**os.environ, **caches, _LOCK: str(folder / "lock")}
     share = shares.get()
     process = subprocess.Popen(

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 
 from weft.graph.constants import Constants, passing_constants, run_library, spent_after
 from weft.graph.faults import collecting, refused
@@ -202,9 +203,14 @@ class _Compilation:
                     made[id(item)] = error
         return made
 
-    def _prepare_code(self, groups: Iterable[Prepared]) -> None:
+    def _prepare_code(
+        self,
+        groups: Iterable[Prepared],
+        limits: Mapping[tuple[str, str], float] = MappingProxyType({}),
+        meanwhile: Sequence[Callable[[], object]] = (),
+    ) -> None:
         with self.report.spending("code"):
-            self.code.prepare(groups)
+            self.code.prepare(groups, limits, meanwhile)
 
     def _prepare(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
         program = group_program(self.graph, group.members, outputs, storage.root, group.name)
@@ -235,11 +241,13 @@ class _Compilation:
         both = [(i, c, p) for i in storage.partition.items if (c := _core(i)) and (p := prepared.get(id(i)))]
         groups = [(i, c, p) for i, c, p in both if isinstance(i, Group) and isinstance(p, Prepared)]
         known = {p.key: kept for _, _, p in groups if (kept := self._kept_choice(p)) is not None}
-        missing = {p.key: (c, p) for _, c, p in groups if p.key not in known}
-        ways = [way for c, p in missing.values() for way in self.processor.candidates(p, c)]
+        missing = {p.key: (i, c, p) for i, c, p in groups if p.key not in known}
+        ways = [(way, c) for _, c, p in missing.values() for way in self.processor.candidates(p, c)]
         cores = {id(p) for _, _, p in groups}
         rest = [p for p in prepared.values() if isinstance(p, Prepared) and id(p) not in cores]
-        self._prepare_code([*ways, *rest])  # all at once, so that no process waits
+        limits = {way.key: self.processor.too_slow(c.program) for way, c in ways if not self._is_streamed(c)}
+        first = functools.partial(self._call_once, storage, [(i, c) for i, c, _ in missing.values()])
+        self._prepare_code([*(way for way, _ in ways), *rest], limits, [first])  # all at once, so that no process waits
         for item, core, group in groups:
             try:
                 if group.key not in known:
@@ -348,6 +356,8 @@ class _Compilation:
         less than the group; that takes long to say, so it is asked only where it decides."""
         plans, samplers = [], []  # type: list[str], list[Sampler]
         for way in ways:
+            if self.code.is_too_slow(way):
+                continue
             try:
                 sampler = self.processor.measure_kernel(self.graph, storage, self.code.load(way))
             except Exception as error:  # a plan that is refused is none
@@ -361,6 +371,12 @@ class _Compilation:
         least = min([ours, *(t for t, c in zip(theirs, calls) if c.whole)])
         theirs = [t if c.whole or t >= least else t + rest() for t, c in zip(theirs, calls)]
         return Choice(ours, min(theirs), "measured", theirs.index(min(theirs)), plan)
+
+    def _call_once(self, storage: Storage, groups: Sequence[tuple[Group, Fragment]]) -> None:
+        """What libraries set up at a first call takes longer than the calls that are measured."""
+        calls = [call for item, core in groups for call in self._library_calls(item, core, storage.outputs(item))]
+        with contextlib.suppress(Exception):
+            self.processor.call_once([with_constants(self.graph, c, self.arrays) for c in calls], self.arrays)
 
     def _call_sampler(self, candidate: LibraryCall) -> Sampler:
         try:

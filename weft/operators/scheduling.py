@@ -25,7 +25,7 @@ class Scheduling(NamedTuple):
     """``how`` is one of `MODES` or the text of a trace; a trace says its numerics itself.
 
     ``target`` makes the code; None: the first one for where the arrays of a call are. ``plan`` names another than the
-    time model's first choice, on a GPU (`weft.auto.gpu.other_plans`).
+    time model's first choice, on a GPU: one of `weft.auto.plan_names`.
     """
 
     how: str = "auto"

@@ -72,3 +72,11 @@ def test_every_second_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CASES, "stride", (text, {"X": (2, 31, 16, 64), "V": (64, 1, 1, 64), "B": (64,)}))
     s, text, args = scheduled("stride", monkeypatch)
     np.testing.assert_array_equal(s.build()(*args).astype(np.float32), weft.define(text)(*args).astype(np.float32))
+
+
+def test_tiles_whose_results_go_to_memory_are_written_out_by_twos() -> None:
+    """Each is started before the one before it is waited for; four of them take twice as long to compile."""
+    s = weft.schedule(weft.define(RESIDUAL), numerics="fast", X=(100352, 64), V=(256, 64), R=(100352, 256))
+    auto_schedule_gpu(s, H200)
+    source = emit_kernel(s.kernel, H200, fast=True, aligned={b.name: 16 for b in s.kernel.buffers})
+    assert source.count("wgmma_start();") == 2

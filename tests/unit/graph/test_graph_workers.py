@@ -18,11 +18,16 @@ from weft.graph.builder import GraphBuilder, formula_program
 from weft.graph.compile_graph import compile_graph
 from weft.graph.evaluate import evaluate
 from weft.graph.formulas import contraction, pointwise
-from weft.graph.graph import Edge
+from weft.graph.graph import Edge, shape_of
 from weft.graph.groups import group_code, workers
+from weft.graph.groups.compile_group import prepare_group
+from weft.graph.groups.group_program import group_program
 from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.groups.partition import Group
 from weft.graph.groups.price_program import REMEMBER, RUN_ALL, price_all, price_program
+from weft.graph.groups.storage import Storage
 from weft.graph.groups.workers import EARLY, Workers, early_workers
+from weft.graph.run.arrays import NumpyArrays
 from weft.graph.run.processor import CPU
 from weft.ir.dtype import float32
 from weft.ir.errors import UnsupportedError
@@ -56,7 +61,7 @@ def test_every_task_is_answered_once_by_some_process() -> None:
 @pytest.mark.usefixtures("cores")
 def test_processes_that_were_started_early_are_taken() -> None:
     code = group_code.GroupCode(CPU, "net", OpenSizes())
-    with early_workers(2, ("json",)):
+    with early_workers(2, square):
         pool = EARLY.get()
         assert pool is not None
         assert len(pool._processes) == 1
@@ -65,6 +70,47 @@ def test_processes_that_were_started_early_are_taken() -> None:
         assert code._workers is None
     assert EARLY.get() is None
     assert all(process.returncode is not None for process in pool._processes)
+
+
+def note(_: None) -> None:
+    os.environ["NOTED"] = "yes"
+
+
+def fail(_: None) -> None:
+    raise KeyError("whatever")
+
+
+def read_note(n: int) -> tuple[int, str]:
+    return os.getpid(), os.environ.get("NOTED", "no")
+
+
+@pytest.mark.usefixtures("cores")
+def test_processes_do_something_before_their_first_task() -> None:
+    with Workers[int, tuple[int, str]](len(TASKS), 1, note) as pool:
+        for _ in range(2):
+            made = dict(pool.run(TASKS, read_note))
+            assert made.keys() == dict(TASKS).keys()
+            assert {value for value in made.values() if value[0] != os.getpid()} <= {
+                (p.pid, "yes") for p in pool._processes
+            }
+    with Workers[int, int](len(TASKS), 1, fail) as pool:
+        assert sorted(pool.run(TASKS, square)) == sorted((key, n * n) for key, n in TASKS)
+
+
+def test_many_that_have_begun_do_all_and_this_process_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(5), raising=False)
+    done: list[int] = []
+    with Workers[int, int](len(TASKS), 1, note) as pool:
+        made = dict(pool.run(TASKS[::2], refuse_odd, [lambda: done.append(os.getpid())]))
+        assert set(made.values()) <= {p.pid for p in pool._processes}
+        assert done == [os.getpid()]
+        for process in pool._processes:  # where all have failed, somebody has to
+            process.kill()
+            process.wait()
+        assert dict(pool.run(TASKS, square)) == {key: n * n for key, n in TASKS}
+    with Workers[int, int](1) as pool:
+        assert dict(pool.run(TASKS[:1], square, [lambda: done.append(0)])) == {"0": 0}
+    assert 0 not in done  # nobody else works meanwhile
 
 
 def test_processes_are_started_early_for_what_is_not_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -194,3 +240,42 @@ def test_prices_that_were_found_at_once_are_not_found_again(monkeypatch: pytest.
 
     assert copy_context().run(prices) == [1.5, 1.5]
     assert len(asked) == 1
+
+
+def product(rows: int, columns: int, depth: int) -> Any:
+    """Products of matrices of these sizes, as a group before it is compiled."""
+    g = GraphBuilder("net")
+    x, w = g.input("x", "float32", (rows, depth)), g.input("w", "float32", (depth, columns))
+    graph = g.finish([g.formula("mm", [x, w], contraction.matmul)])
+    storage = Storage(graph)
+    (group,) = storage.partition.items
+    assert isinstance(group, Group)
+    program = group_program(graph, group.members, storage.outputs(group), storage.root, group.name)
+    return prepare_group(graph, storage, program, NumpyArrays())
+
+
+def test_there_is_no_code_of_what_is_expected_to_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, slow, quick = group_code.GroupCode(CPU, "net", OpenSizes()), product(64, 64, 64), product(8, 8, 8)
+    made: list[str] = []
+    artifact_of = group_code.artifact_of
+    monkeypatch.setattr(group_code, "artifact_of", lambda *given: made.append("code") or artifact_of(*given))
+    code.prepare([slow, quick], {slow.key: 0.0, quick.key: 1.0})
+    assert made == ["code"]
+    assert (code.is_too_slow(slow), code.is_too_slow(quick)) == (True, False)
+    expected = code.expected(slow)
+    assert expected > 0
+    assert code.load(slow).expected == expected  # asked for nevertheless
+    assert made == ["code", "code"]
+
+
+def test_products_of_few_steps_are_compiled_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = group_code.GroupCode(CPU, "net", OpenSizes())
+    first: list[tuple[int, ...]] = []
+
+    def run_all(tasks: Any, *_: Any) -> Any:
+        first.extend(shape_of(task.program.inputs[0].shape) for _, task in tasks)
+        return ()
+
+    monkeypatch.setattr(code, "run_all", run_all)
+    code.prepare([product(32, 32, 128), product(256, 64, 16), product(32, 64, 32)])
+    assert first == [(256, 16), (32, 32), (32, 128)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.auto.gpu.contraction_tiles import ContractionPlan
 from weft.auto.gpu.scheduler import auto_schedule_gpu, rank_gpu_plans
+from weft.auto.plan_names import OTHER_TILES, OTHERWISE_CUT
 from weft.auto.scheduler import AutoSchedule
 from weft.ir.errors import UnsupportedError
 from weft.schedules.schedule import Schedule
@@ -31,8 +32,8 @@ def _other_tiles(first: ContractionPlan, plans: Sequence[ContractionPlan]) -> Co
     return next((p for p in plans if (p.tiles.rows, p.tiles.columns, p.tiles.kind) != sizes), None)
 
 
-#: The depth cut where it was whole, or the other way round; the best other tiles.
-OTHER_PLANS: Mapping[str, Pick] = {"otherwise cut": _otherwise_cut, "other tiles": _other_tiles}
+#: What finds each.
+OTHER_PLANS: Mapping[str, Pick] = {OTHERWISE_CUT: _otherwise_cut, OTHER_TILES: _other_tiles}
 
 
 def schedule_otherwise(schedule: Schedule, machine: GpuMachine, constants: frozenset[str], plan: str) -> AutoSchedule:

@@ -7,12 +7,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from weft.graph.from_torch.edge import flatten, is_on_gpu, torch
+from weft.graph.groups.warm_up import warm_up
 from weft.graph.groups.workers import early_workers
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
-#: What most tasks import first.
-_MODULES = ("weft.graph.groups.group_code", "weft.auto.gpu.scheduler", "weft.target.cuda.lower")
 #: Tasks for each shape of weights: a product is compiled by several plans.
 _TASKS = 3
 #: Shapes of weights up to which this process alone is as quick.
@@ -30,4 +29,4 @@ def workers_for(model: Any, args: tuple[Any, ...]) -> AbstractContextManager[Non
     if default_store().get(key) is not None:
         return contextlib.nullcontext()
     default_store().put(key, Artifact({}))
-    return early_workers(_TASKS * len(shapes), _MODULES)
+    return early_workers(_TASKS * len(shapes), warm_up)

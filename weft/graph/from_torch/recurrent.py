@@ -28,12 +28,12 @@ _ARGUMENTS = "Tensor x, Tensor[] states, Tensor[] weights, bool biased, int laye
 
 def whole_layers() -> AbstractContextManager[Any]:
     """Within, recurrent layers that we have formulas for are traced as one operator each."""
-    operators = _operators()
+    functions = {getattr(torch(), name) for name in _CELLS}
 
     class Whole(torch().overrides.TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, fn: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if fn in operators and not kwargs and (given := _read(args)) is not None:
-                return operators[fn](*given)
+            if fn in functions and not kwargs and (given := _read(args)) is not None:
+                return _operators()[fn](*given)
             return fn(*args, **(kwargs or {}))
 
     return Whole()
@@ -58,7 +58,7 @@ def current_weights(module: Any) -> Iterator[None]:
 
 @functools.cache
 def _operators() -> dict[Any, Callable[..., Any]]:
-    """Ours for each function of torch's."""
+    """Ours for each function of torch's; made for the first such layer, since torch takes a while to register one."""
     package, made = torch(), {}
     library = _operators.library = package.library.Library("weft", "FRAGMENT")  # type: ignore[attr-defined]
     for name in _CELLS:

@@ -5,18 +5,21 @@ Runs go through several sets of arrays, so that what one leaves in the second ca
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.graph.from_torch.arrays import torch_type
 from weft.graph.from_torch.cuda import Recording, Streams
 from weft.graph.from_torch.edge import torch
-from weft.graph.graph import Call, Edge, Graph, dense_strides
+from weft.graph.graph import Call, Edge, Graph, Shape, dense_strides
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arrays import Arrays, arguments
 from weft.runtime.executor import Executor
 
+#: A tensor and its strides.
+Laid = tuple[Edge, Shape]
 #: Runs in a recorded graph, how often it is launched, and bytes of arrays that runs go through.
 _RUNS, _LAUNCHES, _ROTATED = 16, 5, 128 << 20
 #: Runs that are enough of what takes long, and seconds beyond which no more are recorded: a call of a library takes the
@@ -30,7 +33,7 @@ def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel, executor: Exe
     edges = [graph.edges[name] for name in kernel.tensors]
     found = [storage.find(name) for name in kernel.tensors]
     strides = [f.layout.strides for f in found if f is not None]
-    sets = _sets(edges, strides, executor.name)
+    sets = _sets(list(zip(edges, strides)), executor.name)
     plan = loaded.plan([*(0 for _ in edges), *kernel.fixed])
     scratch = torch().empty(max(plan.scratch_bytes, 1), dtype=torch().uint8, device=executor.name)
 
@@ -43,22 +46,36 @@ def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel, executor: Exe
 
 def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
     """Seconds of a call of the framework."""
+    edges, run = _caller(graph, call, arrays)
+    return _seconds(run, _sets(edges, arrays.processor.executor.name), arrays.processor.executor)
+
+
+def call_once(calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
+    """For what libraries set up at first calls, in this thread: cuDNN's plans are found anew in each. Calls that fail
+    are passed over."""
+    for graph, call in calls:
+        with contextlib.suppress(Exception):
+            edges, run = _caller(graph, call, arrays)
+            run(_sets(edges, arrays.processor.executor.name, most=1)[0])
+
+
+def _caller(graph: Graph, call: Call, arrays: Arrays) -> tuple[list[Laid], Callable[[Sequence[Any]], None]]:
+    """What a call takes, and what calls it."""
     names = list(dict.fromkeys(call.refs()))
     edges = [graph.edges[name] for name in names]
-    sets = _sets(edges, [e.strides or dense_strides(e.shape) for e in edges], arrays.processor.executor.name)
     function = arrays.function(call.target)
 
     def run(given: Sequence[Any]) -> None:
         args, named = arguments(call, arrays, dict(zip(names, given)).__getitem__)
         function(*args, **named)
 
-    return _seconds(run, sets, arrays.processor.executor)
+    return [(e, e.strides or dense_strides(e.shape)) for e in edges], run
 
 
-def _sets(edges: Sequence[Edge], strides: Sequence[tuple[int, ...]], device: str) -> list[list[Any]]:
-    size = sum(e.nbytes for e in edges)
-    count = max(1, min(_RUNS, _ROTATED // max(size, 1)))
-    return [[_values(e, s, device) for e, s in zip(edges, strides)] for _ in range(count)]
+def _sets(edges: Sequence[Laid], device: str, most: int = _RUNS) -> list[list[Any]]:
+    size = sum(e.nbytes for e, _ in edges)
+    count = max(1, min(most, _ROTATED // max(size, 1)))
+    return [[_values(e, s, device) for e, s in edges] for _ in range(count)]
 
 
 def _values(edge: Edge, strides: tuple[int, ...], device: str) -> Any:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+from weft.graph.graph import shape_of
 from weft.graph.groups.compile_group import Kernel, Prepared
 from weft.graph.groups.in_place import in_place
 from weft.graph.groups.open_sizes import OpenSizes
@@ -55,6 +59,8 @@ class Task(NamedTuple):
     symbolic: frozenset[str] = frozenset()
     #: strides that follow from sizes that are left open
     strides: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
+    #: expected seconds beyond which no code is wanted
+    limit: float = math.inf
 
     def build(self, *, is_open: bool = False) -> Build:
         """The stages of its code, with sizes left open or for those at hand."""
@@ -66,16 +72,28 @@ class Task(NamedTuple):
 
 @collector_paused()
 def compile_task(task: Task) -> Artifact:
-    """Machine code, with what the time model expects of it; where sizes are open, for those at hand."""
+    """Machine code, with what the time model expects of it; where sizes are open, for those at hand. Beyond the limit,
+    what is expected alone."""
     if task.threads != get_num_threads():  # in a worker
         set_num_threads(task.threads)
     made = task.build(is_open=bool(task.symbolic))
     separated = made.separated()
-    artifact = artifact_of(made, separated, task.symbolic, task.misaligned)
     known = task.build().separated() if task.symbolic else separated
     seconds, bound = task.estimate(known.main, made.fast)
+    if seconds > task.limit:
+        return Artifact({"expected": seconds})
+    artifact = artifact_of(made, separated, task.symbolic, task.misaligned)
     found = {"expected": seconds, "bound": bound, "in place": list(in_place(separated.main))}
     return artifact._replace(metadata={**artifact.metadata, **found})
+
+
+def _written_out(program: TensorProgram) -> float:
+    """Grows with how much of a kernel is written out, and so with how long it takes to compile: blocks of the largest
+    products of few steps go through many tiles, which are. What takes longest is begun first."""
+    sums = [s for s in program.statements if s.reduce_axes]
+    depths = [prod(shape_of([a.hi for a in s.reduce_axes])) for s in sums]
+    points = [prod(shape_of([a.hi for a in s.axes])) for s in sums]
+    return max((n / d**2 for n, d in zip(points, depths)), default=0.0)
 
 
 @dataclass(eq=False)
@@ -94,6 +112,8 @@ class GroupCode:
     open_sizes: OpenSizes
     _artifacts: dict[str, Artifact] = field(default_factory=dict)
     _refused: dict[str, Exception] = field(default_factory=dict)
+    #: expected seconds of what takes so long that there is no code of it
+    _too_slow: dict[str, float] = field(default_factory=dict)
     _loaded: dict[str, LoadedArtifact] = field(default_factory=dict)
     _keys: dict[tuple[str, str, frozenset[str]], str] = field(default_factory=dict)
     #: processes beside this one, once there was enough to do for them; they stay until `close`
@@ -105,30 +125,46 @@ class GroupCode:
             self._workers.close()
             self._workers = None
 
-    def run_all(self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R]) -> Iterator[tuple[str, R | Exception]]:
-        """Each task's key with what ``fn`` gives, several at a time."""
+    def run_all(
+        self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R], meanwhile: Sequence[Callable[[], object]] = ()
+    ) -> Iterator[tuple[str, R | Exception]]:
+        """Each task's key with what ``fn`` gives, several at a time; this process does ``meanwhile``, too."""
         worth_it = self.processor.tasks_for_workers
         workers = EARLY.get() or self._workers
         if workers is None:
             workers = Workers[Any, Any](len(tasks), worth_it)
             self._workers = workers if len(tasks) >= worth_it else None
-        return workers.run(tasks, fn)
+        return workers.run(tasks, fn, meanwhile)
 
-    def prepare(self, groups: Iterable[Prepared]) -> None:
-        """Finds or compiles the code of all ``groups``; refusals are told when it is asked for."""
+    def prepare(
+        self,
+        groups: Iterable[Prepared],
+        limits: Mapping[tuple[str, str], float] = MappingProxyType({}),
+        meanwhile: Sequence[Callable[[], object]] = (),
+    ) -> None:
+        """Finds or compiles the code of all ``groups``; refusals are told when it is asked for. There need be no code
+        of those, by their keys, that are expected to take longer than ``limits`` say; ``meanwhile`` is done beside."""
         wanted = list(groups)
-        self._prepare(wanted)
+        self._prepare(wanted, limits, meanwhile)
         self._prepare([g.closed for g in wanted if g.closed is not None and self.key(g) in self._refused])
 
-    def _prepare(self, groups: Iterable[Prepared]) -> None:
+    def _prepare(
+        self,
+        groups: Iterable[Prepared],
+        limits: Mapping[tuple[str, str], float] = MappingProxyType({}),
+        meanwhile: Sequence[Callable[[], object]] = (),
+    ) -> None:
         distinct = {self.key(g): g for g in groups}
         missing = {key: g for key, g in distinct.items() if not self._find(key)}
         if not missing:
             return
-        tasks = [(key, self._task(group)) for key, group in missing.items()]
+        tasks = [(key, self._task(g)._replace(limit=limits.get(g.key, math.inf))) for key, g in missing.items()]
+        tasks.sort(key=lambda task: -_written_out(task[1].program))
         with Progress(f"weft: compiling {self.title}", len(tasks)) as progress:
-            for key, made in self.run_all(tasks, compile_task):
-                if isinstance(made, Artifact):
+            for key, made in self.run_all(tasks, compile_task, meanwhile):
+                if isinstance(made, Artifact) and not made.blobs:
+                    self._too_slow[key] = made.metadata["expected"]
+                elif isinstance(made, Artifact):
                     default_store().put(key, made)
                     self._artifacts[key] = made
                     if missing[key].sizes:
@@ -148,11 +184,17 @@ class GroupCode:
         """Seconds, by the time model; nothing is compiled for it."""
         group = self._possible(group)
         key = self.key(group)
+        if key in self._too_slow:
+            return self._too_slow[key]
         if self._find(key):
             return float(self._artifact(key, group).metadata["expected"])
         task = self._task(group)
         made = task.build()
         return task.estimate(made.separated().main, made.fast)[0]
+
+    def is_too_slow(self, group: Prepared) -> bool:
+        """Whether there is no code of it, because it was expected to take longer than the limit."""
+        return self.key(group) in self._too_slow
 
     def load(self, group: Prepared) -> Kernel:
         """The kernel, with the constants of just this group packed."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from weft.auto.plan_names import PLAN_NAMES
 from weft.graph.graph import Graph, shape_of
 from weft.graph.groups.mapping import is_contraction, is_grouped
 from weft.ir.expr import Const, Var
@@ -111,13 +112,14 @@ class Cuda:
         is_far = not 1 / CLEAR < expected.ours / expected.library < CLEAR
         return is_far and not (is_shallow(core) or is_in_groups(core))
 
+    def too_slow(self, core: TensorProgram) -> float:
+        return math.inf if is_shallow(core) or is_in_groups(core) else CLEAR * self.library_seconds(core)
+
     def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
         """Products of matrices by several plans; convolutions of single channels, in groups, or of elements that the
         copy engine fetches. Others by windows, and attention, are far behind the library."""
-        from weft.auto.gpu.other_plans import OTHER_PLANS
-
         if is_product(core.program):  # one row or column is no matter of tiles
-            return [group] if _is_vector(core.program) else [group, *map(group.by_plan, OTHER_PLANS)]
+            return [group] if _is_vector(core.program) else [group, *map(group.by_plan, PLAN_NAMES)]
         fetched = self.machine.has("tma") and is_narrow_convolution(core.program)
         return [group] if fetched or is_shallow(core.program) or is_in_groups(core.program) else []
 
@@ -130,6 +132,11 @@ class Cuda:
         from weft.graph.groups.cuda_measure import measure_call
 
         return functools.partial(measure_call, graph, call, arrays)
+
+    def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
+        from weft.graph.groups.cuda_measure import call_once
+
+        call_once(calls, arrays)
 
     def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
         from weft.graph.run.cuda_executable import CudaExecutable

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -112,6 +113,9 @@ class Processor(Protocol):
     def is_clear(self, expected: Choice, core: TensorProgram) -> bool:
         """Whether expected times decide, so that nothing is measured."""
 
+    def too_slow(self, core: TensorProgram) -> float:
+        """The expected seconds of a group around ``core`` beyond which its code is not asked for."""
+
     @property
     def turns(self) -> int:
         """How many samples of a candidate are taken."""
@@ -119,6 +123,9 @@ class Processor(Protocol):
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler: ...
 
     def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> Sampler: ...
+
+    def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
+        """For what libraries set up at first calls, where that takes long; such that fail are passed over."""
 
     def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
         """What runs the steps."""
@@ -191,6 +198,9 @@ class Cpu:
     def is_clear(self, expected: Choice, core: TensorProgram) -> bool:
         return expected.is_ours
 
+    def too_slow(self, core: TensorProgram) -> float:
+        return math.inf
+
     def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
         return [group]
 
@@ -203,6 +213,9 @@ class Cpu:
         from weft.graph.groups.measure import measure_call
 
         return measure_call(graph, call, arrays)
+
+    def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
+        """Nothing to speak of."""
 
     def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
         from weft.graph.run.executable import Executable

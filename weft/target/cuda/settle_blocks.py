@@ -35,8 +35,9 @@ from weft.target.cuda.persist_blocks import bulk_copies
 
 #: Factors of a thread that are kept while products run, at most.
 MOST_KEPT = 8
-#: Iterations that are written out one after another.
-TOGETHER = (4, 2)
+#: Iterations that are written out one after another; and of those that write sums to memory, each of which is long: as
+#: quick, and compiled in half the time.
+TOGETHER, TOGETHER_LONG = (4, 2), (2,)
 
 
 def settled(s: For, start: Callable[[Stmt], Started | None], fresh: Callable[[str], str], *, fast: bool) -> Stmt | None:
@@ -66,14 +67,16 @@ def settled(s: For, start: Callable[[Stmt], Started | None], fresh: Callable[[st
     groups = (constant_extent(begin) or 1) if isinstance(begin, For) else 1
     buffers = [*(a.buffer for a in allocs), *hoist.kept]
     done = [hint("hold", product.sums), *ends[0], *ends[1]]
-    return _Turns(s, begins, meanwhile, done, groups, buffers, fresh).loop()
+    is_long = any(n.buffer.scope != "register" for part in late for n in stores(part))
+    together = TOGETHER_LONG if is_long else TOGETHER
+    return _Turns(s, begins, meanwhile, done, groups, buffers, fresh, together).loop()
 
 
 @dataclass(frozen=True)
 class _Turns:
     """Iterations of ``loop_``: what each ``begins``, ``groups`` of products among it, what it does ``meanwhile``, and
-    what it ``ends`` with when these are done. Storage of its own, ``buffers``, it has twice, so that one may begin
-    before another ends."""
+    what it ``ends`` with when these are done; as many ``together`` as the first number says that there are. Storage of
+    its own, ``buffers``, it has twice, so that one may begin before another ends."""
 
     loop_: For
     begins: Sequence[Stmt]
@@ -82,11 +85,12 @@ class _Turns:
     groups: int
     buffers: Sequence[Buffer]
     fresh: Callable[[str], str]
+    together: Sequence[int]
 
     def loop(self) -> Stmt:
         """Some iterations at a time, of which each but the first begins before the one before it ends."""
         s, count = self.loop_, constant_extent(self.loop_)
-        together = next((n for n in TOGETHER if count and count >= n), 1)
+        together = next((n for n in self.together if count and count >= n), 1)
         others = {b: replace(b, name=self.fresh(b.name)) for b in self.buffers} if together > 1 else {}
         if together == 1 or count is None or s.lo != idx(0):
             return replace(s, body=self.within(self.several(s.var, 1, {}), {}))
