@@ -106,19 +106,37 @@ def _chain_times(
 
 
 def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:
-    """With whole rows of memory left to the nests inside, with columns of products, and with all that can be shared."""
+    """With whole rows of memory left to the nests inside, with columns of products, batch by batch, and with all that
+    can be shared."""
     along = next((name for name in reversed(chain.shared) if is_along_memory(chain, name)), None)
     if along is not None and len(chain.shared) > 1:
         smaller = replace(chain, left_inside=frozenset({along}))
-        rounds = prod(map(chain.extent, smaller.shared))
-        if rounds > 1 and (rounds >= draft.threads or not pays_threads(draft, chain)):
+        if not _is_too_few(draft, smaller):
             yield replace(smaller, tile=choose_tile(draft, smaller))
         panels = replace(chain, left_inside=frozenset(chain.shared) - {along})
         if chain.anchor.steps and any(map(is_contraction, chain.members)):  # their operands are packed but once
             yield replace(panels, tile=choose_tile(draft, panels))
+    batches = _batches(chain)
+    if batches and len(batches) < len(chain.shared):
+        by_batch = replace(chain, left_inside=frozenset(chain.shared) - batches)
+        if not _is_too_few(draft, by_batch):
+            yield by_batch
     whole = replace(chain, tile=choose_tile(draft, chain))
     even = even_tile(draft, whole) if any(map(is_contraction, chain.members)) else None
     yield whole if even is None else replace(whole, tile=even)  # what is done with sums joins full tiles alone
+
+
+def _is_too_few(draft: Draft, chain: Chain) -> bool:
+    """Whether its shared loops run once, or leave threads nothing to do."""
+    rounds = prod(map(chain.extent, chain.shared))
+    return rounds <= 1 or (rounds < draft.threads and pays_threads(draft, chain))
+
+
+def _batches(chain: Chain) -> frozenset[str]:
+    """The shared iterators that all operands of all products use: a head of attention is a product by itself."""
+    products = [s for s in chain.members if is_contraction(s)]
+    own = {name: [(s, chain.counterpart(s, name) or "") for s in products] for name in chain.shared}
+    return frozenset(n for n, of in own.items() if of and all(a.uses(i) for s, i in of for a in s.distinct_reads))
 
 
 #: What pays on a CPU.

@@ -18,6 +18,7 @@ from weft.auto.contraction_nest import Nest, part_loops
 from weft.auto.contraction_plan import Contraction, footprint, packed_layout
 from weft.auto.contraction_time import copy_depth
 from weft.auto.draft import Draft
+from weft.auto.moves import turn_copy
 from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.stages import Stage, StageAccess
@@ -149,6 +150,8 @@ def _copy_in_tiles(draft: Draft, c: Contraction, access: StageAccess, name: str,
     if load is not None:  # a temporary is stored so in the first place
         draft.scheduled.add(load.name)
         finish_copy(draft, c, access, load.name)
+        if at is not None and c.plan.dot is None:  # made again in every round of the loop, not once
+            turn_copy(draft, load.name)
         if at is None and draft.pays_threads(stage):
             parallel_outermost(draft, load.name)
     return str(storage.name)

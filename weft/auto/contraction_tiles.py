@@ -86,15 +86,26 @@ def _list_plans(draft: Draft, stage: Stage) -> TilePlans:
     vector, loadable = draft.lanes(stage), partial(_is_loadable, draft, stage)
     bounds = {plan: t for lane in lane_iterators(stage, vector, loadable) for t, plan in _tiles(draft, stage, lane)}
 
-    def order(plan: ContractionPlan) -> tuple[int, int, int, int]:
+    def order(plan: ContractionPlan) -> tuple[int, int, int, int, int]:
         edges = Contraction(stage, plan, vector, draft.enough_sums).edges
-        return round(bounds[plan] / SAME_BOUND), edges, len(plan.rows), -plan.width
+        again = _is_copied_again(draft, stage, plan.lane)
+        return round(bounds[plan] / SAME_BOUND) + again, again, edges, len(plan.rows), -plan.width
 
-    # Of tiles about as good, those that leave less over; then those along fewer iterators and wider ones: what they
-    # touch lies in fewer places.
+    # Of tiles about as good, those that need no copy in every call; then those that leave less over; then those along
+    # fewer iterators and wider ones: what they touch lies in fewer places.
     tiles = sorted(bounds, key=order)
     first = next((plan for tile in tiles[:1] for plan in _variants(draft, stage, tile, is_first=False)), None)
     return TilePlans(stage, tiles, first, {(plan.lane, plan.width, plan.rows): bounds[plan] for plan in tiles})
+
+
+def _is_copied_again(draft: Draft, stage: Stage, lane: str) -> bool:
+    """Whether lanes along ``lane`` need something copied in every call, while a constant that could be in them, copied
+    once, is read element by element, each from a line of its own."""
+    rest = [a for a in stage.distinct_reads if not a.uses(lane)]
+    copied = (a for a in stage.distinct_reads if is_apart(a, lane))
+    return any(a.buffer.name not in draft.constants for a in copied) and any(
+        a.buffer.name in draft.constants for a in rest
+    )
 
 
 def _variants(draft: Draft, stage: Stage, tile: ContractionPlan, *, is_first: bool) -> Iterator[ContractionPlan]:

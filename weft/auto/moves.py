@@ -43,14 +43,31 @@ def schedule_moves(draft: Draft, name: str) -> None:
     if len(along) > 1:
         draft.s.reorder(*others, read, *along)
         along = [str(draft.s.fuse(*along))]
+    _turn_squares(draft, name, pair, others, along[0], read)
+    if draft.pays_threads(stage):
+        parallel_outermost(draft, name)
+    stream_large_result(draft, stage)
+
+
+def turn_copy(draft: Draft, name: str) -> None:
+    """Squares of block ``name``, a copy inside the loops of what reads it, turn in registers, if it is such a move."""
+    stage = draft.stage(name)
+    pair = turned_iterators(stage) if fits_moves(draft, stage) else None
+    if pair is not None:
+        along, read = (stage.loop_of(i.name) for i in pair)
+        others = [x for x in stage.loops if x not in (read, along)]
+        draft.attempt(_turn_squares, draft, name, pair, others, along, read)
+
+
+def _turn_squares(
+    draft: Draft, name: str, pair: tuple[StageIter, StageIter], others: list[str], along: str, read: str
+) -> None:
+    lanes = draft.lanes(draft.stage(name))
     read_outer, read_inner = draft.s.split(read, lanes)
-    written_outer, written_inner = draft.s.split(along[0], lanes)
+    written_outer, written_inner = draft.s.split(along, lanes)
     # Squares along the rows of what is read: streams of stores stand more of a jump than streams of loads.
     draft.s.reorder(*others, written_outer, read_outer, read_inner, written_inner)
     draft.s.vectorize(written_inner)
     draft.s.unroll(read_inner)
     what = f"squares of {lanes} by {lanes} of `{pair[0].name}` and `{pair[1].name}` turn in registers"
     draft.decide("tiling", name, what, f"written along `{pair[0].name}`, read along `{pair[1].name}`")
-    if draft.pays_threads(stage):
-        parallel_outermost(draft, name)
-    stream_large_result(draft, stage)

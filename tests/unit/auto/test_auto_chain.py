@@ -112,8 +112,18 @@ def test_columns_are_done_some_vectors_at_a_time() -> None:
     assert_right(COLUMNS, floats(100, 130))
 
 
+def test_attention_is_done_head_by_head_where_a_cache_holds_the_scores_of_one() -> None:
+    shape = (2, 4, 256, 64)
+    found = scheduled(weft.ops.attention, shape, shape, shape)
+    loops = [str(x) for x in found.schedule.loops("A")]
+    anchor = [str(x) for x in found.schedule.loops("O")]
+    assert loops[:2] == anchor[:2], "scores are computed in loops of the result"
+    assert loops[2] != anchor[2], "all rows of a head at once"
+    assert any(d.topic == "packing" and "`K`" in d.what for d in found.decisions)
+
+
 def test_scores_of_attention_are_never_stored_in_full() -> None:
-    shape = (1, 4, 256, 64)
+    shape = (1, 4, 2048, 64)
     found = scheduled(weft.ops.attention, shape, shape, shape)
     loops = [str(x) for x in found.schedule.loops("A")]
     anchor = [str(x) for x in found.schedule.loops("O")]

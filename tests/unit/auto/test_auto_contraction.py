@@ -204,6 +204,20 @@ def test_what_the_next_tile_reads_by_rows_is_fetched_from_beyond_the_second_cach
     assert ("call prefetch(&A[" in text, "call prefetch(&X[" in text) == (fetched, fetched)
 
 
+@pytest.mark.parametrize(("rows", "k", "n"), [(128, 768, 2304), (128, 2048, 768)])
+def test_of_plans_about_as_fast_that_which_copies_constants_alone_is_taken(rows: int, k: int, n: int) -> None:
+    s = weft.schedule(weft.define(TRANSPOSED), (rows, k), (n, k), numerics="fast")
+    draft = Draft(s, MACHINE, 2, frozenset({"B"}))
+    assert contraction_plans(draft, draft.stage("C"))[0].packed == ("B",), "of those about as fast, the first is taken"
+
+
+def test_panels_copied_in_every_call_turn_in_registers() -> None:
+    s, decisions = schedule(BATCHED, (4, 64, 48), (4, 70, 48))
+    assert any("turn in registers" in what for what in said(decisions, "tiling"))
+    assert "shuffle(" in print_kernel(lower_kernel(s.kernel, MACHINE))
+    assert_right(s, BATCHED, floats(4, 64, 48), floats(4, 70, 48))
+
+
 @pytest.mark.parametrize(("rows", "threads"), [(1, 1), (1, 2), (3, 1), (3, 2)])
 def test_what_is_read_once_comes_in_streams_side_by_side(rows: int, threads: int) -> None:
     """Eight rows of a matrix that no cache holds, a vector of each at a time."""
