@@ -91,7 +91,7 @@ class ChainMover:
         self.draft, self.chain, self.shared, self.tile, self.loops = draft, chain, shared, tile, loops
         stages = draft.stages
         self.order = sorted((stages[n] for n in chain.alignments), key=lambda s: -s.position)
-        self.readers = {s.name: {r.name for r in stages.consumers(s)} & {*chain.alignments} for s in self.order}
+        self.readers = {s.name: {r.name for r in stages.consumers_in_step(s)} & {*chain.alignments} for s in self.order}
         self.moved = {chain.anchor.name}
 
     def run(self) -> tuple[list[str], list[str]]:

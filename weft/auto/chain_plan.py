@@ -108,7 +108,7 @@ def _chain_times(
 def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:
     """With whole rows of memory left to the nests inside, with columns of products, batch by batch, and with all that
     can be shared."""
-    along = next((name for name in reversed(chain.shared) if is_along_memory(chain, name)), None)
+    along = next((name for name in reversed(chain.shared) if is_along_memory(draft, chain, name)), None)
     if along is not None and len(chain.shared) > 1:
         smaller = replace(chain, left_inside=frozenset({along}))
         if not _is_too_few(draft, smaller):

@@ -57,14 +57,9 @@ def find_chains(draft: D, rules: ChainRules[D]) -> list[Chain]:
 
 def _anchors(stages: Stages) -> Iterator[Stage]:
     """Results first, the largest of them foremost; then what is only used inside, from the last on."""
-    results = [s for s in stages if stages.is_output(s) and not _read_later(stages, s)]
+    results = [s for s in stages if stages.is_output(s) and not stages.consumers_in_step(s)]
     yield from sorted(results, key=lambda s: (-s.points, -s.position))
     yield from (s for s in reversed(stages.stages) if s not in results and not stages.is_output(s))
-
-
-def _read_later(stages: Stages, stage: Stage) -> bool:
-    """Whether something reads what ``stage`` writes before the next step, if there are steps."""
-    return any(not stage.steps or s.position > stage.position for s in stages.consumers(stage))
 
 
 def _grow(draft: D, chain: Chain, taken: set[str], rules: ChainRules[D]) -> list[Chain]:
@@ -149,7 +144,7 @@ def _adopt(
     if reader.is_scan or reader.outer != stage.outer or _writers(stages, reader) != [reader]:
         return False
     more[reader.name] = align_reader(reader, stage, more[stage.name])
-    consumers = [r for r in stages.consumers(reader) if r.outer == reader.outer]
+    consumers = [r for r in stages.consumers_in_step(reader) if r.outer == reader.outer]
     if _is_result(stages, reader):
         sinks.append(reader.name)
         return not consumers

@@ -28,7 +28,7 @@ MOST_VECTORS = 8
 def choose_tile(draft: Draft, chain: Chain) -> ChainTile | None:
     """The shared iterator that runs several values at a time, if any does."""
     for name in reversed(chain.shared):
-        if is_along_memory(chain, name):
+        if is_along_memory(draft, chain, name):
             return _tile_of_lanes(draft, chain, name)
     operands = {name: reused_operand(draft, chain, name) for name in chain.shared}
     reused = {name: operand for name, operand in operands.items() if operand is not None}
@@ -41,18 +41,25 @@ def choose_tile(draft: Draft, chain: Chain) -> ChainTile | None:
     return ChainTile(name, rows, f"`{buffer}` ({size >> 10} KiB) serves all of them; {kept}") if rows > 1 else None
 
 
-def is_along_memory(chain: Chain, name: str) -> bool:
-    """Whether values of shared iterator ``name`` are neighbours in most of what the stages touch."""
+def is_along_memory(draft: Draft, chain: Chain, name: str) -> bool:
+    """Whether values of shared iterator ``name`` are neighbours in most of what the stages touch, copies in order."""
     near = far = 0
     for stage in chain.members:
         own = chain.counterpart(stage, name)
+        copied = _copied_along(draft, stage, own)
         for access in stage.accesses:
             if own is not None and access.uses(own):
                 count = chain.footprint(stage, access)
-                is_near = access.stride(own) in NEAR_STEPS
+                is_near = access.stride(own) in NEAR_STEPS or access.buffer.name in copied
                 near += count if is_near else 0
                 far += 0 if is_near else count
     return near > far
+
+
+def _copied_along(draft: Draft, stage: Stage, name: str | None) -> tuple[str, ...]:
+    """What contraction ``stage`` copies so that values of ``name`` are side by side."""
+    plan = usual_plan(draft, stage)
+    return plan.packed if plan is not None and plan.lane == name else ()
 
 
 def _tile_of_lanes(draft: Draft, chain: Chain, name: str) -> ChainTile | None:
@@ -71,7 +78,7 @@ def _tile_of_lanes(draft: Draft, chain: Chain, name: str) -> ChainTile | None:
 def even_tile(draft: Draft, chain: Chain) -> ChainTile | None:
     """The tile of ``chain`` with fewer lanes, as many as come out even; None where it does so already, or cannot."""
     tile, lanes = chain.tile, draft.lanes(chain.anchor)
-    if tile is None or chain.extent(tile.name) % tile.size == 0 or not is_along_memory(chain, tile.name):
+    if tile is None or chain.extent(tile.name) % tile.size == 0 or not is_along_memory(draft, chain, tile.name):
         return None
     even = (n for n in range(tile.size - lanes, 0, -lanes) if chain.extent(tile.name) % n == 0)
     return next((replace(tile, size=n, why="they lie side by side in memory, and come out even") for n in even), None)

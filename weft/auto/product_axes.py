@@ -20,8 +20,18 @@ _Step = Callable[[str, str, int], object]
 
 
 def merge_product_axes(draft: AnyDraft) -> None:
-    """Rows, columns and the depth of every product, as long as they can be; a batch stays as it is."""
-    _merge_all(draft, lambda _, buffer, d: draft.s.merge_axes(buffer, d), lambda *_: True)
+    """Rows, columns and the depth of every product, as long as they can be; a batch stays as it is.
+
+    So does what others read in parts, side by side: the gates of a unit, which one thread then has.
+    """
+    _merge_all(draft, lambda _, buffer, d: draft.s.merge_axes(buffer, d), lambda s, _: not _is_read_in_parts(draft, s))
+
+
+def _is_read_in_parts(draft: AnyDraft, stage: Stage) -> bool:
+    """Whether someone reads what ``stage`` writes at a place that is a number, along one of its iterators."""
+    axes = [d for d, row in enumerate(stage.write.rows or ()) if _own(row) is not None]
+    read = [a for s in draft.stages.consumers(stage) for a in s.reads if a.buffer.name == stage.write.buffer.name]
+    return any(not any((a.rows or ({},) * (d + 1))[d].values()) for a in read for d in axes)
 
 
 def merge_odd_rows(draft: Draft, seconds: Callable[[Draft, list[Stage]], float]) -> None:

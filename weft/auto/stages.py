@@ -266,6 +266,13 @@ class Stages:
     def consumers(self, stage: Stage) -> tuple[Stage, ...]:
         return tuple(s for s in self.readers(stage.write.buffer.name) if s is not stage)
 
+    def consumers_in_step(self, stage: Stage) -> tuple[Stage, ...]:
+        """Those that do so before the next step; where there are no steps, all of them.
+
+        What comes before ``stage`` in a step reads what the step before made.
+        """
+        return tuple(s for s in self.consumers(stage) if not stage.steps or s.position > stage.position)
+
     def is_output(self, stage: Stage) -> bool:
         return stage.write.buffer.name in self.outputs
 

@@ -311,9 +311,13 @@ def is_settled(kernel: Kernel, stage: Stage, loop: For, numerics: Numerics = "st
 
 
 def _check_supply(kernel: Kernel, moved: Kernel, stage: Stage) -> Verdict:
-    """What is computed for the stage in loops around both must be all that it reads in its new place."""
+    """What is computed for the stage in loops around both must be all that it reads in its new place.
+
+    In a loop that the stage was outside of, nothing was computed for it: there `_check_kept` is enough.
+    """
+    around = {f.var for f in loops_around(kernel, find_block(kernel, stage.members[0].block.name))}
     for name in sorted(stage.inputs & {a.buffer.name for a in all_allocs(kernel)}):
-        for loop in _common_loops(moved, stage, name):
+        for loop in (f for f in _common_loops(moved, stage, name) if f.var in around):
             before, now = (_read_spans(k, stage, name, loop.var.name) for k in (kernel, moved))
             if before is None or now is None or not _is_within(moved, now, before, loop):
                 return refuse(f"`{name}`, which it is computed from, is there only in part", kind="unproved")

@@ -4,6 +4,7 @@ collapsing.
 The pixels of an image instead of its rows and columns: ``O[n, f, h, w]`` becomes ``O[n, f, h_w]``, in all blocks that
 touch it and in all buffers that these touch with the same iterators. Nothing moves: neighbours in memory stay
 neighbours. Schedules can then cut pieces that are no whole rows, and what fetches boxes by itself sees longer rows.
+Who only reads one place of the outer dimension goes on to do so: ``G[b, 2, j]`` is ``G[b, 2 * 200 + j]``.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ def merge_axes(kernel: Kernel, buffer: str, dimension: int) -> Rewrite:
     def put(n: Node) -> Node | None:
         if not isinstance(n, (Load, Store, Atomic)) or n.buffer.name not in merged:
             return None
-        d = found.places[n.buffer.name]
-        return replace(n, buffer=merged[n.buffer.name], indices=(*n.indices[: d + 1], *n.indices[d + 2 :]))
+        d, i = found.places[n.buffer.name], n.indices
+        both = _times(i[d], n.buffer.shape[d + 1]) + i[d + 1] if isinstance(i[d], Const) else i[d]
+        return replace(n, buffer=merged[n.buffer.name], indices=(*i[:d], both, *i[d + 2 :]))
 
     def visit(s: Stmt) -> Stmt:
         for p in found.pairs.values():
@@ -91,6 +93,8 @@ def merge_axes(kernel: Kernel, buffer: str, dimension: int) -> Rewrite:
             iters = tuple(longer if i is p.outer else i for i in s.iters if i is not p.inner)
             init = None if s.init is None else rewrite(s.init, put)
             return declared_anew(replace(s, iters=iters, init=init, body=rewrite(s.body, put)))
+        if isinstance(s, Block) and any(name in merged for name, _ in accesses(s)):
+            return declared_anew(rewrite(s, put))
         if isinstance(s, Alloc) and s.buffer.name in merged:
             s = replace(s, buffer=merged[s.buffer.name])
         return rebuild(s, lambda n: visit(n) if isinstance(n, Stmt) else n)
@@ -125,7 +129,7 @@ def _find(kernel: Kernel, buffer: str, dimension: int) -> _Found:
         problem = _why_apart(kernel, name, d, touched)
         if problem is not None:
             return replace(found, problem=problem)
-        for block in touched:
+        for block in (b for b in touched if not _reads_one_place(b, name, d)):
             pair = _pair(kernel, block, name, d)
             if pair is None or found.pairs.setdefault(block.name, pair) != pair:
                 return replace(found, problem=f"`{block.name}` does not run through all of `{name}` along both")
@@ -134,6 +138,13 @@ def _find(kernel: Kernel, buffer: str, dimension: int) -> _Found:
                     return replace(found, problem=f"`{other}` has these axes in several places")
                 pending += [other] if other not in pending else []
     return found
+
+
+def _reads_one_place(block: Block, name: str, d: int) -> bool:
+    """Whether all that ``block`` does with a buffer is to read it at places of dimension ``d`` that are numbers."""
+    if any(n.buffer.name == name for p in (block.init, block.body) if p is not None for n in stores(p)):
+        return False
+    return all(isinstance(indices[d], Const) for other, indices in accesses(block) if other == name)
 
 
 def accesses(block: Block) -> list[tuple[str, tuple[Expr, ...]]]:

@@ -124,7 +124,8 @@ def test_the_products_of_a_step_run_on_threads_from_weights_that_are_packed_once
     weft.set_num_threads(2)
     text = weft.define(TEXT, entry="lstm").explain(*lstm_args(64, 32, 256, 256))
     assert "G: `U` copied once" in text
-    assert any("G:" in line and "on 2 threads" in line for line in text.splitlines())
+    steps = weft.define(TEXT, entry="lstm").show("loops", *lstm_args(64, 32, 256, 256)).partition("  for t_1 in")[2]
+    assert steps.index("parallel ") < steps.index("block G(")
 
 
 #: An LSTM that says all it does in its steps, and gives the last of them alone.
@@ -164,6 +165,46 @@ def test_gates_share_the_loops_of_their_product() -> None:
     assert steps.count("parallel ") == 1
     alone = op.explain(*lstm_args(64, 1, 256, 256))
     assert "G: not computed together with `H_1`; each element of an operand is used once in a step" in alone
+
+
+#: An LSTM whose states are kept apart from those of the step before, as `weft.graph` has them.
+APART = """def f(float(T,B,4,J) P, float(B,J) H0, float(B,J) C0, float(4,J,J) U) -> (Y, Z) {
+    H(0,b,j) = H0(b,j)
+    C(0,b,j) = C0(b,j)
+    for t in 0:T {
+        G(b,g,j) +=! H(t,b,k) * U(g,j,k)
+        S(b,g,j) = G(b,g,j) + P(t,b,g,j)
+        D(b,j) = sigmoid(S(b,1,j)) * C(t,b,j) + sigmoid(S(b,0,j)) * tanh(S(b,2,j))
+        H(t+1,b,j) = sigmoid(S(b,3,j)) * tanh(D(b,j))
+        C(t+1,b,j) = D(b,j)
+    }
+    Y(t,b,j) = H(t+1,b,j)
+    Z(b,j) = C(T,b,j)
+}"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("batch", "units"), [(8, 256), (2, 200)])
+def test_states_apart_from_those_of_the_step_before(batch: int, units: int, threads: int) -> None:
+    """Threads start once for each step, and each makes all of its units; where panels of units would not be whole
+    vectors, gates and units are one axis instead."""
+    weft.set_num_threads(threads)
+    p, h, c, u = draw((20, batch, 4, units), (batch, units), (batch, units), (4, units, units), scale=0.2)
+    op, args = weft.define(APART), [p, h, c, u]
+    nothing, no_weights = np.zeros((1, batch, 1), np.float32), np.zeros((4, units, 1), np.float32)
+    rows, cell = [], c
+    for row in p:
+        (_, h), cell = lstm(nothing, h, cell, no_weights, u, row)
+        rows.append(h)
+    for got, want in zip(op(*args), (np.stack(rows), cell)):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    text, steps = op.explain(*args), op.show("loops", *args).partition("  for t in")[2]
+    if units % 16:
+        assert "G: `vg` and `vj` are one axis" in text
+    elif threads > 1:
+        assert "C_1: computed together with `G`, `D`, `H_1`" in text
+        assert steps.index("parallel ") < steps.index("block G(")
+        assert steps.partition("block C_1(")[0].count("parallel ") == 1
 
 
 #: Small enough for the interpreter; gates in one thread, uneven depths, batches of one.

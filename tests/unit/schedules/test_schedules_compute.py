@@ -570,3 +570,42 @@ def test_what_the_same_step_reads_is_not() -> None:
     s = schedule_of(in_place, B=4, J=6)
     with pytest.raises(ScheduleError, match="`H` is used before `H_1` computes it"):
         s.reverse_compute_at("H_1", "j_1")
+
+
+STATE = """def steps(float(B,J) S) -> (Y) {
+    H(b,j) = S(b,j)
+    C(0,b,j) = S(b,j)
+    for t in 0:3 {
+        D(b,j) = C(t,READ) * 2.0 + H(READ)
+        C(t+1,b,j) = D(b,j) + 1.0
+        H(b,j) = D(b,j) * 0.5
+    }
+    Y(b,j) = C(3,b,j) + H(b,j) }"""
+
+
+def test_what_the_step_before_made_may_be_read_where_this_one_makes_it() -> None:
+    """Each state is complete when a step begins, whatever part of the next one an iteration makes."""
+    original = kernel_of(STATE.replace("READ", "b,j"), B=4, J=6)
+    s = Schedule(original)
+    loops = [[str(o) for o in s.split(s.loops(name)[2], 2)] for name in ("C_1", "H_1")]
+    for name, (outer, inner) in zip(("C_1", "H_1"), loops):
+        s.reorder(outer, s.loops(name)[1], inner)
+    s.fuse_loops(loops[0][0], loops[1][0])
+    s.compute_at("D", loops[0][0])
+    assert_unchanged(s, original, floats(4, 6))
+    s.parallel(loops[0][0])
+    assert_unchanged(s, original, floats(4, 6))
+
+
+def test_but_not_what_this_step_writes_over() -> None:
+    text = """def steps(float(B,J) S, int32(J) P) -> (H) {
+        H(b,j) = S(b,j)
+        for t in 0:3 { D(b,j) = H(b,READ) * 2.0
+            H(b,j) = D(b,j) + 1.0 } }"""
+    original = kernel_of(text.replace("READ", "j"), B=4, J=6)
+    s = Schedule(original)
+    s.compute_at("D", "j_2")
+    assert_unchanged(s, original, floats(4, 6), np.zeros(6, np.int32))
+    s = schedule_of(text.replace("READ", "P(j)"), B=4, J=6)
+    with pytest.raises(ScheduleError, match="`H`, which it is computed from"):
+        s.compute_at("D", "j_2")

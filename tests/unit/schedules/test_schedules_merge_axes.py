@@ -38,6 +38,29 @@ def test_all_blocks_and_buffers_change() -> None:
     np.testing.assert_array_equal(s.build()(*args), want)
 
 
+GATES = """def f(float(B,K) X, float(G,J,K) V) -> (O) {
+    S(b,g,j) +=! X(b,k) * V(g,j,k)
+    O(b,j) = S(b,1,j) * S(b,READ)
+}"""
+
+
+def test_who_reads_one_place_of_a_dimension_goes_on_to_do_so() -> None:
+    sizes = {"X": (2, 3), "V": (2, 5, 3)}
+    s = start(GATES.replace("READ", "0,4-j"), **sizes)
+    original = s.kernel
+    s.merge_axes("S", 1)
+    verify(s.kernel)
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(shape).astype(np.float32) for shape in sizes.values()]
+    got, want = (np.zeros((2, 5), np.float32) for _ in range(2))
+    interpret(s.kernel, merged_arguments(original, s.kernel, [*args, got]))
+    interpret(original, [*args, want])
+    np.testing.assert_array_equal(got, want)
+    other = start(GATES.replace("READ", "j,0").replace("G,J,K", "J,J,K"), X=(2, 3), V=(5, 5, 3))
+    with pytest.raises(ScheduleError, match="does not run through all of"):
+        other.merge_axes("S", 1)
+
+
 def test_three_axes_one_after_another() -> None:
     s = start("def f(float(N,H,W,C) X, float(F,C) V) -> (O) { O(n,h,w,f) +=! X(n,h,w,c) * V(f,c) }",
               X=(2, 4, 5, 3), V=(6, 3))  # fmt: skip

@@ -22,9 +22,10 @@ ACTIVATIONS: Mapping[str, Callable[[Value], Value]] = {
 class _Step:
     """A step: the tensors of the layer by name, subscripts of time, and the functions of the gates.
 
-    ``G`` is what the gates get from the sequence, of shape (steps, batch, gates times units), ``R`` the weights from
-    the units to the gates, ``P`` those from the cell to the gates i, o and f, ``D`` what is added to ``R`` times the
-    units, ``L`` the lengths of the sequences. ``order`` says where in ``G``, ``R`` and ``D`` each gate is.
+    ``G`` is what the gates get from the sequence, of shape (steps, batch, gates, units), ``R`` the weights from the
+    units to the gates, of shape (gates, units, units), ``P`` those from the cell to the gates i, o and f, ``D`` what is
+    added to ``R`` times the units, ``L`` the lengths of the sequences. ``order`` says where in ``G``, ``R`` and ``D``
+    each gate is. Gates are an axis of their own, so that all of a unit can be computed where its state is.
     """
 
     def __init__(
@@ -47,21 +48,21 @@ class _Step:
         units = self.sizes[1]
         weights, added = self.tensors["R"], self.tensors.get("D")
 
-        def body(b: Any, g: Any) -> Any:
+        def body(b: Any, g: Any, j: Any) -> Any:
             k = reduce_axis(units, "k")
-            return w.sum(state[b, k] * cast(self.kind, weights[g + first * units, k]), over=k)
+            return w.sum(state[b, k] * cast(self.kind, weights[g + first, j, k]), over=k)
 
-        made = compute((self.sizes[0], gates * units), body, name="Products", dtype=self.kind)
+        made = compute((self.sizes[0], gates, units), body, name="Products", dtype=self.kind)
 
         def product(b: Any, j: Any, gate: int) -> Value:
             place = self.order[gate]
-            value = element(made, b, j + (place - first) * units)
-            return value if added is None else value + cast(self.kind, added[j + place * units])
+            value = element(made, b, place - first, j)
+            return value if added is None else value + cast(self.kind, added[place, j])
 
         return product
 
     def given(self, b: Any, j: Any, gate: int) -> Value:
-        return cast(self.kind, self.tensors["G"][self.time, b, j + self.order[gate] * self.sizes[1]])
+        return cast(self.kind, self.tensors["G"][self.time, b, self.order[gate], j])
 
     def peephole(self, b: Any, j: Any, gate: int, cell: Tensor) -> Value | float:
         weights = self.tensors.get("P")
@@ -109,6 +110,17 @@ def _lstm(s: _Step, is_coupled: bool, h: Tensor, c: Tensor) -> list[Tensor]:
 
 
 _CELLS: Mapping[str, Callable[..., list[Tensor]]] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+
+
+def shapes_by_gate(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """Of the tensors that have gates, whose shapes are given with these and units in one axis, those with two axes."""
+    units = shapes["R"][1]
+    split = {"G": 2, "R": 0, "D": 0}
+    return {
+        name: (*own[:at], own[at] // units, units, *own[at + 1 :])
+        for name, own in shapes.items()
+        if (at := split.get(name)) is not None
+    }
 
 
 def _limited(name: str, limit: float | None) -> Callable[[Value], Value]:

@@ -99,6 +99,8 @@ def _direction(
             first = t.make([first, second], pointwise.binary, "add", bias.dtype)
         gates.append(first)
     tensors = {"G": t.make(gates, contraction.linear), **tensors} | ({} if lengths is None else {"L": lengths})
+    for name, sizes in recurrent.shapes_by_gate({n: e.shape for n, e in tensors.items()}).items():
+        tensors[name] = reshape(t, tensors[name], sizes)
     flag = is_linear or bool(t.get("input_forget", 0))
     facts = (tuple(tensors), t.op, functions, t.get("clip"), flag, tuple(range(_CELLS[t.op][0])))
     every, *ends = t.make_all(list(tensors.values()), recurrent.recurrent, *facts)

@@ -138,6 +138,8 @@ def _direction(t: Site, x: Edge, states: Sequence[Edge], weights: Sequence[Edge]
     elif biases:
         biases = [_made(t, biases, pointwise.binary, "add", x.dtype)]
     tensors["G"] = _made(t, [x, given, *biases], contraction.linear)
+    for name, sizes in recurrent.shapes_by_gate({n: e.shape for n, e in tensors.items()}).items():
+        tensors[name] = _made(t, [tensors[name]], views.reshape, sizes)
     facts = (tuple(tensors), cell, functions, None, cell == "GRU", order)
     names = t.make_all(list(tensors.values()), recurrent.recurrent, *facts, is_library=False)
     every, *ends = map(t.edge, names)
