@@ -6,6 +6,8 @@ from bench.field.peers import Peer
 
 _TORCH = ("torch", "torchvision", "transformers", "onnxscript")
 _WEFT = ("numpy", "llvmlite", "lark", "islpy")
+#: The version that our tests have, for a CPU: the newest brings gigabytes for a GPU.
+_PACKAGES = ("torch==2.13.0", *_TORCH[1:], *_WEFT)
 
 
 def _peer(name: str, module: str, imports: tuple[str, ...], environment: str, packages: tuple[str, ...] = ()) -> Peer:
@@ -23,9 +25,9 @@ def _peer(name: str, module: str, imports: tuple[str, ...], environment: str, pa
 PEERS = {
     peer.name: peer
     for peer in (
-        _peer("weft", "weft_itself", (*_TORCH, *_WEFT), "models"),
-        _peer("eager", "torch_eager", _TORCH, "models", (*_TORCH, *_WEFT)),
-        _peer("inductor", "torch_frozen", _TORCH, "models", (*_TORCH, *_WEFT)),
+        _peer("weft", "weft_itself", (*_TORCH, *_WEFT), "models", _PACKAGES),
+        _peer("eager", "torch_eager", _TORCH, "models", _PACKAGES),
+        _peer("inductor", "torch_frozen", _TORCH, "models", _PACKAGES),
         _peer("onnxruntime", "onnxruntime_session", ("onnxruntime", "onnx"), "onnxruntime"),
         _peer("openvino", "openvino_model", ("openvino", "onnx"), "openvino"),
     )
