@@ -14,7 +14,7 @@ from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 
-from weft.graph.constants import Constants, passing_constants, run_library, spent_after
+from weft.graph.constants import Constants, constants_among, passing_constants, run_library, spent_after
 from weft.graph.faults import collecting, refused
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.choose import Choice
@@ -174,14 +174,9 @@ class _Compilation:
         return self._decided[2], constants
 
     def _constants_of(self, storage: Storage, item: Group | Opaque, prepared: Prepared | Exception | None) -> set[str]:
-        read = (
-            prepared.program.inputs
-            if isinstance(prepared, Prepared)
-            else item.inputs
-            if isinstance(item, Opaque)
-            else ()
-        )
-        return {name for n in read if (name := storage.constant(n) or n) in self.graph.constants}
+        if isinstance(prepared, Prepared):
+            return constants_among(prepared.program.inputs, storage, self.graph.constants)
+        return constants_among(item.inputs, storage, self.graph.constants) if isinstance(item, Opaque) else set()
 
     def _load(self, group: Group, prepared: Prepared | Exception) -> Kernel:
         try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from weft.graph.graph import Graph, Node, Opaque
+from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.constant_values import ConstantValues
 from weft.graph.rewrites.fold_constants import ConstantMaker
 from weft.graph.run.arrays import Arrays, arguments
@@ -54,6 +55,11 @@ class Constants(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def constants_among(names: Iterable[str], storage: Storage, constants: Mapping[str, Any]) -> set[str]:
+    """The ``constants`` that are read where tensors ``names`` are."""
+    return {root for n in names if (root := storage.constant(n) or n) in constants}
 
 
 def spent_after(read: Sequence[set[str]]) -> list[set[str]]:

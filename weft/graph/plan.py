@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.graph.compile_graph import Compiled
-from weft.graph.constants import Constants, run_library, spent_after
+from weft.graph.constants import Constants, constants_among, run_library, spent_after
 from weft.graph.evaluate import as_numpy
 from weft.graph.graph import Graph, Node, Opaque, dense_strides
 from weft.graph.groups.compile_group import Kernel, prepare_group
@@ -99,7 +99,7 @@ class Plan:
 
     def _read_by(self, step: _Step | Opaque) -> set[str]:
         names = step.inputs if isinstance(step, Opaque) else step.program.inputs
-        return {root for n in names if (root := self.storage.constant(n) or n) in self._constants}
+        return constants_among(names, self.storage, self._constants)
 
     def _with_sources(self, names: Iterable[str]) -> set[str]:
         """Constants with all that they are made of."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -91,8 +90,8 @@ def _written_out(program: TensorProgram) -> float:
     """Grows with how much of a kernel is written out, and so with how long it takes to compile: blocks of the largest
     products of few steps go through many tiles, which are. What takes longest is begun first."""
     sums = [s for s in program.statements if s.reduce_axes]
-    depths = [prod(shape_of([a.hi for a in s.reduce_axes])) for s in sums]
-    points = [prod(shape_of([a.hi for a in s.axes])) for s in sums]
+    depths = [math.prod(shape_of([a.hi for a in s.reduce_axes])) for s in sums]
+    points = [math.prod(shape_of([a.hi for a in s.axes])) for s in sums]
     return max((n / d**2 for n, d in zip(points, depths)), default=0.0)
 
 

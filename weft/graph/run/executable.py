@@ -23,7 +23,7 @@ from weft.graph.run.native_call import NativeCall
 from weft.graph.run.plan_memory import plan_memory
 from weft.graph.run.rows import Row, Rows
 from weft.graph.run.run_table import KEPT_FRAMES, frame_keeper, table_runner, table_timer
-from weft.graph.run.segments import Segment, Step, segments_of
+from weft.graph.run.segments import Segment, Step, segments_of, tensors_of
 from weft.ir.errors import ArgumentError, Error
 from weft.runtime.arrays import describe
 from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel
@@ -80,7 +80,11 @@ class Executable:
         """Forgets the values of constants that only code was made of: kernels have what they read of them."""
         roots = [found.root for name in self.graph.results if (found := self.storage.find(name)) is not None]
         calls = [s for s in self.steps if isinstance(s, Opaque)]
-        read = {*roots, *self._slots, *(name for s in calls for name in (*s.inputs, *map(self._root, self._reads(s))))}
+        read = {
+            *roots,
+            *self._slots,
+            *(name for s in calls for name in (*s.inputs, *map(self._root, tensors_of(self.graph, s)))),
+        }
         constants = {name: self.graph.constants[name] if name in read else None for name in self.graph.constants}
         self.graph = replace(self.graph, constants=constants)
         self.storage = self.storage.over(self.graph)
@@ -139,10 +143,6 @@ class Executable:
         found = self.storage.find(name)
         assert found is not None
         return found.root
-
-    def _reads(self, step: Step) -> list[str]:
-        read = step.inputs if isinstance(step, Opaque) else step.tensors
-        return [name for name in read if name in self.graph.edges]
 
     def _native_calls(self) -> dict[str, NativeCall] | None:
         """Of all calls; None where some needs Python."""

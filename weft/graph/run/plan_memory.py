@@ -9,7 +9,7 @@ from weft.graph.graph import Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage, Stored
 from weft.graph.run.memory import Arena, Life, host, pack
-from weft.graph.run.segments import Step
+from weft.graph.run.segments import Step, tensors_of
 
 
 class MemoryPlan(NamedTuple):
@@ -41,7 +41,7 @@ class _Planner:
         edges, own = self.graph.edges, [name for name in self.first if name not in self.places]
         lives = [Life(name, edges[name].nbytes, self.first[name], self.last[name]) for name in own]
         inner = [t for t in lives if t.name not in self.results]
-        called = {self._place(n) for s in self.steps if isinstance(s, Opaque) for n in self._reads(s)}
+        called = {self._place(n) for s in self.steps if isinstance(s, Opaque) for n in tensors_of(self.graph, s)}
         hosted = host([t for t in inner if t.name not in called], [t for t in lives if t.name in self.results])
         arena = pack([t for t in inner if t.name not in hosted])
         return MemoryPlan(arena, hosted | {n: hosted.get(p, (p, 0)) for n, p in self.places.items()}, self.places)
@@ -50,7 +50,7 @@ class _Planner:
         for n, step in enumerate(self.steps):
             for name in step.program.outputs if isinstance(step, Kernel) else ():
                 self.first[name] = self.last[name] = n
-            for name in self._reads(step):
+            for name in tensors_of(self.graph, step):
                 root = self._stored(name).root
                 if root in self.first:
                     self.last[root] = n
@@ -61,7 +61,7 @@ class _Planner:
     def _take_over(self) -> None:
         for n, step in enumerate(self.steps):
             for output, given in step.in_place if isinstance(step, Kernel) else ():
-                place, used = self._place(given), [self._place(name) for name in self._reads(step)]
+                place, used = self._place(given), [self._place(name) for name in tensors_of(self.graph, step)]
                 is_last = self.last.get(place) == n and used.count(place) == 1
                 if is_last and self._fills(given, output) and not self.results & {place, output}:
                     self.places[output], self.last[place] = place, self.last[output]
@@ -71,11 +71,6 @@ class _Planner:
         stored, edges = self._stored(given), self.graph.edges
         sizes = {edges[name].nbytes for name in (given, stored.root, output)}
         return len(sizes) == 1 and not stored.layout.offset
-
-    def _reads(self, step: Step) -> list[str]:
-        """The tensors of a step, what a kernel makes among them."""
-        names = step.inputs if isinstance(step, Opaque) else step.tensors
-        return [name for name in names if name in self.graph.edges]
 
     def _place(self, name: str) -> str:
         root = self._stored(name).root

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.graph.graph import Opaque
+from weft.graph.graph import Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
 
 Step = Kernel | Opaque
 #: Rows of the table, from the first to the one after the last, or a call.
 Segment = tuple[int, int] | Opaque
+
+
+def tensors_of(graph: Graph, step: Step) -> list[str]:
+    """The tensors that a step uses, what a kernel makes among them."""
+    names = step.inputs if isinstance(step, Opaque) else step.tensors
+    return [name for name in names if name in graph.edges]
 
 
 def segments_of(steps: Sequence[Step]) -> list[Segment]:
