@@ -37,7 +37,7 @@ def _sums(bounds: str, rows: int, scope: str = "register") -> str:
 )
 def test_steps_at_a_time(bounds: str, rows: int, loops: list[int]) -> None:
     before = parse_kernel(_sums(bounds, rows))
-    after = unroll_steps(before)
+    after = unroll_steps(before, vector_bits=256)
     verify(after)
     found = [n for n in walk(after) if isinstance(n, For) and n.var.name.startswith("k")]
     assert [constant_extent(n) for n in found] == loops
@@ -65,3 +65,9 @@ def test_what_is_no_sum_in_registers_stays(text: str) -> None:
 def test_a_core_that_counts_meanwhile_needs_no_more_code() -> None:
     kernel = parse_kernel(_sums("0:32", 6))
     assert unroll_steps(kernel, slots=6.0) == kernel
+
+
+def test_a_vector_of_several_registers_counts_as_these() -> None:
+    kernel = parse_kernel(_sums("0:32", 14))
+    assert unroll_steps(kernel, vector_bits=256) != kernel
+    assert unroll_steps(kernel, vector_bits=128) == kernel

@@ -4,7 +4,8 @@ Counting and testing take instructions beside those of a step, about one of eigh
 core that two threads use at once has no room for them, and one alone looks further ahead without. Two kinds of steps
 stay as they are, since more code is all that would come of it: those of a core whose vectors take so long that counting
 is done meanwhile (AVX-512 by halves), and those that update many sums, which leave no registers for what LLVM loads of
-the next step (27 sums in 32 registers: eight of them went through the stack, a third of the speed).
+the next step (27 sums in 32 registers: eight of them went through the stack, a third of the speed; 28 sums of windows,
+whose steps read the same elements: a quarter).
 """
 
 from __future__ import annotations
@@ -18,34 +19,38 @@ from weft.passes.analysis.loop_ranges import constant_extent
 
 #: Steps at a time, and updates of sums up to which they are written out.
 MOST_STEPS, MOST_UPDATES = 8, 96
-#: Updates of one step beside which counting is nothing, and instructions for each of them that leave room for it.
+#: Registers that one step updates beside which counting is nothing, and instructions for each of them that leave room for it.
 LARGE_STEP, ENOUGH_SLOTS = 20, 4.0
 
 
-def unroll_steps(kernel: Kernel, *, slots: float = 2.0) -> Kernel:
+def unroll_steps(kernel: Kernel, *, slots: float = 2.0, vector_bits: int = 128) -> Kernel:
     """Every innermost serial loop of constant extent that does nothing but update registers, some steps at a time."""
     if slots > ENOUGH_SLOTS:
         return kernel
-    return replace(kernel, body=_visit(kernel.body, used_names(kernel)))
+    return replace(kernel, body=_visit(kernel.body, used_names(kernel), vector_bits))
 
 
-def _visit(s: Stmt, taken: set[str]) -> Stmt:
+def _visit(s: Stmt, taken: set[str], vector_bits: int) -> Stmt:
     if isinstance(s, For) and s.kind == "serial":
-        count, updates = constant_extent(s), _updates(s.body)
+        count, updates = constant_extent(s), _updates(s.body, vector_bits)
         if count is not None and updates and updates < LARGE_STEP:
             return _cut(s, count, min(MOST_STEPS, MOST_UPDATES // updates), taken)
-    return map_statements(s, lambda n: _visit(n, taken))
+    return map_statements(s, lambda n: _visit(n, taken, vector_bits))
 
 
-def _updates(s: Stmt) -> int | None:
-    """How many stores to registers ``s`` is when it is written out; None where it is anything else."""
+def _updates(s: Stmt, vector_bits: int, lanes: int = 1) -> int | None:
+    """How many registers ``s`` updates when it is written out, each in so many ``lanes`` of a loop; None where it does
+    anything else."""
     if isinstance(s, Seq):
-        parts = [_updates(part) for part in s.body]
+        parts = [_updates(part, vector_bits, lanes) for part in s.body]
         return None if None in parts else sum(part or 0 for part in parts)
     if isinstance(s, For) and s.kind in ("unroll", "vector"):
-        count, inside = constant_extent(s), _updates(s.body)
-        return None if count is None or inside is None else inside * (count if s.kind == "unroll" else 1)
-    return 1 if isinstance(s, Store) and s.buffer.scope == "register" else None
+        count, is_vector = constant_extent(s) or 0, s.kind == "vector"
+        inside = _updates(s.body, vector_bits, count if is_vector else lanes)
+        return None if not count or inside is None else inside * (1 if is_vector else count)
+    if not isinstance(s, Store) or s.buffer.scope != "register":
+        return None
+    return -(-lanes * s.buffer.dtype.bits // vector_bits)
 
 
 def _cut(loop: For, count: int, most: int, taken: set[str]) -> Stmt:
