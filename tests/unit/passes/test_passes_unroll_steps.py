@@ -37,7 +37,7 @@ def _sums(bounds: str, rows: int, scope: str = "register") -> str:
 )
 def test_steps_at_a_time(bounds: str, rows: int, loops: list[int]) -> None:
     before = parse_kernel(_sums(bounds, rows))
-    after = unroll_steps(before, vector_bits=256)
+    after = unroll_steps(before)
     verify(after)
     found = [n for n in walk(after) if isinstance(n, For) and n.var.name.startswith("k")]
     assert [constant_extent(n) for n in found] == loops
@@ -67,7 +67,9 @@ def test_a_core_that_counts_meanwhile_needs_no_more_code() -> None:
     assert unroll_steps(kernel, slots=6.0) == kernel
 
 
-def test_a_vector_of_several_registers_counts_as_these() -> None:
+def test_steps_that_read_the_same_elements_count_registers() -> None:
     kernel = parse_kernel(_sums("0:32", 14))
-    assert unroll_steps(kernel, vector_bits=256) != kernel
-    assert unroll_steps(kernel, vector_bits=128) == kernel
+    assert unroll_steps(kernel, vector_bits=128) != kernel
+    windows = parse_kernel(_sums("0:7", 14).replace("A[i, k]", "A[0, i + k]"))
+    assert unroll_steps(windows, vector_bits=256) != windows
+    assert unroll_steps(windows, vector_bits=128) == windows

@@ -4,8 +4,9 @@ Counting and testing take instructions beside those of a step, about one of eigh
 core that two threads use at once has no room for them, and one alone looks further ahead without. Two kinds of steps
 stay as they are, since more code is all that would come of it: those of a core whose vectors take so long that counting
 is done meanwhile (AVX-512 by halves), and those that update many sums, which leave no registers for what LLVM loads of
-the next step (27 sums in 32 registers: eight of them went through the stack, a third of the speed; 28 sums of windows,
-whose steps read the same elements: a quarter).
+the next step (27 sums in 32 registers: eight of them went through the stack, a third of the speed). What counts are
+stores, of which one may be of two registers, but where steps read the same elements, as those along a window do: LLVM
+keeps these from step to step, and then registers count (28 sums of 7x7 windows 1.6 times slower written out).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import replace
 
 from weft.ir.expr import Const, Var, idx
 from weft.ir.stmt import For, Kernel, Seq, Stmt, Store
-from weft.ir.visit import fresh_name, map_statements, substitute, used_names
+from weft.ir.visit import fresh_name, free_vars, loads, map_statements, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 
 #: Steps at a time, and updates of sums up to which they are written out.
 MOST_STEPS, MOST_UPDATES = 8, 96
-#: Registers that one step updates beside which counting is nothing, and instructions for each of them that leave room for it.
+#: Updates of one step beside which counting is nothing, and instructions for each of them that leave room for it.
 LARGE_STEP, ENOUGH_SLOTS = 20, 4.0
 
 
@@ -32,25 +33,42 @@ def unroll_steps(kernel: Kernel, *, slots: float = 2.0, vector_bits: int = 128) 
 
 def _visit(s: Stmt, taken: set[str], vector_bits: int) -> Stmt:
     if isinstance(s, For) and s.kind == "serial":
-        count, updates = constant_extent(s), _updates(s.body, vector_bits)
-        if count is not None and updates and updates < LARGE_STEP:
+        count, updates = constant_extent(s), _updates(s.body)
+        if count is not None and updates and max(updates, _kept(s, vector_bits)) < LARGE_STEP:
             return _cut(s, count, min(MOST_STEPS, MOST_UPDATES // updates), taken)
     return map_statements(s, lambda n: _visit(n, taken, vector_bits))
 
 
-def _updates(s: Stmt, vector_bits: int, lanes: int = 1) -> int | None:
-    """How many registers ``s`` updates when it is written out, each in so many ``lanes`` of a loop; None where it does
-    anything else."""
+def _updates(s: Stmt) -> int | None:
+    """How many stores to registers ``s`` is when it is written out; None where it is anything else."""
     if isinstance(s, Seq):
-        parts = [_updates(part, vector_bits, lanes) for part in s.body]
+        parts = [_updates(part) for part in s.body]
         return None if None in parts else sum(part or 0 for part in parts)
     if isinstance(s, For) and s.kind in ("unroll", "vector"):
-        count, is_vector = constant_extent(s) or 0, s.kind == "vector"
-        inside = _updates(s.body, vector_bits, count if is_vector else lanes)
-        return None if not count or inside is None else inside * (1 if is_vector else count)
-    if not isinstance(s, Store) or s.buffer.scope != "register":
-        return None
-    return -(-lanes * s.buffer.dtype.bits // vector_bits)
+        count, inside = constant_extent(s), _updates(s.body)
+        return None if count is None or inside is None else inside * (count if s.kind == "unroll" else 1)
+    return 1 if isinstance(s, Store) and s.buffer.scope == "register" else None
+
+
+def _kept(loop: For, vector_bits: int) -> int:
+    """Registers that a step updates where the next one reads some of the same elements; else none."""
+    rows = {n.var.name for n in walk(loop.body) if isinstance(n, For) and n.kind == "unroll"}
+    subscripts = (free_vars(i) for load in loads(loop.body) for i in load.indices)
+    if not any(loop.var.name in names and rows & names.keys() for names in subscripts):
+        return 0
+    return _registers(loop.body, vector_bits)
+
+
+def _registers(s: Stmt, vector_bits: int, lanes: int = 1) -> int:
+    """How many registers ``s``, which updates registers alone, updates in each of so many ``lanes``."""
+    if isinstance(s, Seq):
+        return sum(_registers(part, vector_bits, lanes) for part in s.body)
+    if isinstance(s, For):
+        count = constant_extent(s) or 1
+        if s.kind == "vector":
+            return _registers(s.body, vector_bits, count)
+        return count * _registers(s.body, vector_bits, lanes)
+    return -(-lanes * s.buffer.dtype.bits // vector_bits) if isinstance(s, Store) else 0
 
 
 def _cut(loop: For, count: int, most: int, taken: set[str]) -> Stmt:
