@@ -34,7 +34,14 @@ from weft.auto.contraction_epilogue import (
 )
 from weft.auto.contraction_fetch import fetch_panels, fetch_rows
 from weft.auto.contraction_nest import INNER, Nest, part_loops, split_loops
-from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, place_copies, spread_rows, surround_operands
+from weft.auto.contraction_pack import (
+    fill_up_rows,
+    pack_operands,
+    pack_rows,
+    place_copies,
+    spread_rows,
+    surround_operands,
+)
 from weft.auto.contraction_plan import Contraction, ContractionPlan
 from weft.auto.contraction_time import threaded_loops
 from weft.auto.draft import Draft

@@ -88,7 +88,7 @@ def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, of: str | Non
     for start, var, step in zip(box.starts, many, steps):
         first = substitute(start, there if loads(start) else later)
         indices.append(simplify(first if var is None else first + var * step))
-    asked = hint("prefetch", AddressOf(old, tuple(indices)))
+    asked: Stmt = hint("prefetch", AddressOf(old, tuple(indices)))
     kind = "unroll" if math.prod(lines) <= MOST_UNROLLED else "serial"
     for var, count in reversed(list(zip(many, lines))):
         if var is not None:

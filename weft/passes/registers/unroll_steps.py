@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from weft.ir.expr import Const, Var, idx
 from weft.ir.stmt import For, Kernel, Seq, Stmt, Store
-from weft.ir.visit import fresh_name, free_vars, loads, map_statements, substitute, used_names, walk
+from weft.ir.visit import free_vars, fresh_name, loads, map_statements, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 
 #: Steps at a time, and updates of sums up to which they are written out.
