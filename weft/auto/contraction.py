@@ -34,7 +34,14 @@ from weft.auto.contraction_epilogue import (
 )
 from weft.auto.contraction_fetch import fetch_panels, fetch_rows
 from weft.auto.contraction_nest import INNER, Nest, part_loops, split_loops
-from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, place_copies, surround_operands
+from weft.auto.contraction_pack import (
+    fill_up_rows,
+    pack_operands,
+    pack_rows,
+    place_copies,
+    spread_rows,
+    surround_operands,
+)
 from weft.auto.contraction_plan import Contraction, ContractionPlan
 from weft.auto.contraction_time import threaded_loops
 from weft.auto.draft import Draft
@@ -57,6 +64,7 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     draft.s.reorder(*(nest.order if joined is None else nest.of(*INNER)))
     place_copies(draft, c, nest, copies)
     fill_up_rows(draft, c, copies)
+    spread_rows(draft, c, nest, copies)
     if plan.dot is None:
         draft.s.vectorize(nest.order[-1])
     written_out = nest.of("reductions") if c.is_written_out else ()

@@ -17,9 +17,9 @@ def fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None:
     """While tiles are computed from a panel of ``buffer``, the next one comes from memory, a line now and then."""
     inside = nest.of("reductions")
     panels = nest.of("pieces") or nest.of("blocks") or nest.of("panels")
-    if c.is_apart or c.is_written_out or len(inside) < 2 or not panels or nest.counts[panels[-1]] < 2:
+    if c.is_apart or c.is_written_out or not panels or nest.counts[panels[-1]] < 2:
         return
-    for loop in inside[:-1]:  # as seldom as all of it still comes
+    for loop in inside:  # as seldom as all of it still comes, a few lines at a time
         if _fetch(draft, c, f"the next panel of `{buffer}`", buffer, loop, panels[-1]):
             return
 

@@ -8,10 +8,11 @@ outside its edges is copied with zeros around it, so that no read has to be test
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from math import gcd
+from math import gcd, prod
 
 from weft.auto.contraction_dots import finish_copy
 from weft.auto.contraction_nest import Nest, part_loops
@@ -23,12 +24,14 @@ from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.stages import Stage, StageAccess
 from weft.ir.affine import affine_form
-from weft.ir.expr import Select
+from weft.ir.expr import Const, Select
 from weft.ir.visit import walk
 from weft.schedules.find import find_block
 
 #: Times that an element is read, each time with a test whether it exists, before a copy that needs none pays.
 MANY_TESTS = 4
+#: Elements behind each row that are tried, and steps of a sum that are looked at.
+MOST_APART, MOST_STEPS = 17, 64
 
 
 def surround_operands(draft: Draft, name: str) -> dict[str, str]:
@@ -93,16 +96,51 @@ def fill_up_rows(draft: Draft, c: Contraction, copies: Mapping[str, str]) -> Non
             draft.s.pad_rows(buffer, rest)
 
 
+def spread_rows(draft: Draft, c: Contraction, nest: Nest, copies: Mapping[str, str]) -> None:
+    """Rows of copies made by `surround_operands` moved apart where the lines that a loop of steps reads, to read them
+    again for the next place of a window, do not fit the sets of the first cache that they meet in."""
+    inside = nest.of("reductions")[-1:]
+    long = [i.name for i in c.stage.reductions if i.count > 1]
+    if not inside or not long:
+        return
+    step, count = (c.plan.steps[-1][0] if c.plan.steps else long[-1]), min(nest.counts[inside[0]], MOST_STEPS)
+    for access in (a for a in c.operands if a.buffer.name in copies and not a.uses(c.plan.lane)):
+        if (access.rows or ({},))[-1].get(step) or not all(isinstance(n, Const) for n in access.buffer.shape):
+            continue
+        crowds = (_crowd(draft, c, access, {**c.rows, step: count}, more) for more in range(MOST_APART))
+        ways = draft.model.levels[0].ways
+        more = next((n for n, crowd in enumerate(crowds) if crowd <= ways), 0)
+        if more:
+            draft.s.pad_rows(access.buffer.name, more)
+            why = "what steps read again would meet in a few places of the first cache"
+            draft.decide("packing", c.stage.name, f"rows of `{access.buffer.name}` are {more} elements apart", why)
+
+
+def _crowd(draft: Draft, c: Contraction, access: StageAccess, counts: Mapping[str, int], more: int) -> int:
+    """How many lines meet in one set of the first cache, at most, of those read while the iterators ``counts`` go on so
+    often, with ``more`` elements behind each row."""
+    near, size = draft.model.levels[0], access.buffer.dtype.itemsize
+    *outer, row = (int(n.value) for n in access.buffer.shape if isinstance(n, Const))
+    strides = [prod([*outer[d + 1 :], row + more]) for d in range(len(outer))] + [1]
+    steps = {n: sum(row.get(n, 0) * by for row, by in zip(access.rows or (), strides)) for n in counts}
+    places = {0}
+    for name in counts:
+        places = {place + n * steps[name] for place in places for n in range(counts[name])}
+    lines = {place * size // near.line for place in places}
+    return max(Counter(line % (near.size // near.line // max(near.ways, 1)) for line in lines).values())
+
+
 def pack_operands(draft: Draft, c: Contraction, nest: Nest) -> list[str]:
     """Copies what the plan says; all reads of a buffer go to one copy.
 
-    Copies of constants that no cache near the core holds: in every call they come from memory again.
+    Copies of constants that the first cache does not hold: what else runs between calls, such as the other layers of a
+    model, has driven them out of the second one too, as a rule.
     """
     cold = []
     for access in c.packed:
         storage = _pack(draft, c, access, _panel_loop(draft, c, nest, access))
         size = footprint(c.stage, access) * access.buffer.dtype.itemsize
-        if access.buffer.name in draft.constants and size > draft.cache("L2"):
+        if access.buffer.name in draft.constants and size > draft.cache("L1"):
             cold.append(storage)
     return cold
 

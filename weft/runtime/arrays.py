@@ -382,7 +382,7 @@ def aligned_bytes(count: int) -> npt.NDArray[np.uint8]:
 def _large_pages(count: int) -> npt.NDArray[np.uint8] | None:
     """Memory of which the system was asked to make whole large pages; the rest behind them is in small ones."""
     try:
-        memory = mmap.mmap(-1, count + LARGE_PAGE)
+        memory = mmap.mmap(-1, count + LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         block = np.frombuffer(memory, np.uint8)
         start = -block.ctypes.data % LARGE_PAGE
         memory.madvise(mmap.MADV_HUGEPAGE, start, count - count % LARGE_PAGE)

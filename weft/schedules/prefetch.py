@@ -6,7 +6,8 @@ last, again and again).
 
 Where a loop further out goes through much more, such as the panels of a packed matrix, each of which is gone through
 many times before the next, the iterations of the loops inside it ask for a share each (``of``): the next panel comes
-while the present one is computed with, a line now and then.
+while the present one is computed with, a line now and then. What of the address stays the same through the loop that
+asks is found before it: where each step of a sum asks, there is no room for more than the hint.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from weft.ir.affine import linear_form, ordered
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Var, idx
 from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, Kernel, Stmt, hint
+from weft.ir.stmt import For, Kernel, Let, Stmt, hint
 from weft.ir.visit import free_vars, fresh_name, loads, stores, substitute
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.boxes import Box
@@ -71,8 +73,7 @@ def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, of: str | Non
     """Puts the hints at the start of the body of ``at``."""
     loop, old = find_loop(kernel, at), find_buffer(kernel, buffer)
     if of is not None:
-        asked = sequence(_share(kernel, old, loop, find_loop(kernel, of), ahead))
-        return Rewrite(replace_stmt(kernel, loop, replace(loop, body=sequence([asked, loop.body]))))
+        return Rewrite(replace_stmt(kernel, loop, _asking_for_share(kernel, old, loop, find_loop(kernel, of), ahead)))
     box, size = _box(kernel, buffer, at), old.dtype.bits // 8 or 1
     lines = None if box is None else _lines(box, size)
     assert box is not None
@@ -87,7 +88,7 @@ def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, of: str | Non
     for start, var, step in zip(box.starts, many, steps):
         first = substitute(start, there if loads(start) else later)
         indices.append(simplify(first if var is None else first + var * step))
-    asked = hint("prefetch", AddressOf(old, tuple(indices)))
+    asked: Stmt = hint("prefetch", AddressOf(old, tuple(indices)))
     kind = "unroll" if math.prod(lines) <= MOST_UNROLLED else "serial"
     for var, count in reversed(list(zip(many, lines))):
         if var is not None:
@@ -127,8 +128,9 @@ def _share_lines(kernel: Kernel, old: Buffer, loop: For, of: str, elements: int)
     return -(-elements * (old.dtype.bits // 8 or 1) // (LINE * max(turns, 1)))
 
 
-def _share(kernel: Kernel, old: Buffer, loop: For, of: For, ahead: int) -> list[Stmt]:
-    """Hints for the part of what the iteration of ``of`` so many later reads that is this iteration's to ask for."""
+def _asking_for_share(kernel: Kernel, old: Buffer, loop: For, of: For, ahead: int) -> Stmt:
+    """``loop`` with hints for the part of what the iteration of ``of`` so many later reads that each of its iterations
+    is to ask for."""
     box = _box(kernel, old.name, of.var.name)
     elements = None if box is None else _dense_elements(box, old)
     assert box is not None
@@ -140,9 +142,28 @@ def _share(kernel: Kernel, old: Buffer, loop: For, of: For, ahead: int) -> list[
     turns = math.prod(trip_count(x, {}) or 1 for x in _between(kernel, loop, of.var.name))
     rest = turns * lines * per_line // elements  # turns enough for a line in some of them: beyond are other pieces
     turn = turn // idx(rest) if rest > 1 else turn
-    first = [substitute(start, {of.var: of.var + ahead}) for start in box.starts]
-    places = (simplify(first[-1] + (turn * lines + n) * per_line) for n in range(lines))
-    return [hint("prefetch", AddressOf(old, (*map(simplify, first[:-1]), place))) for place in places]
+    outer, first = [simplify(substitute(start, {of.var: of.var + ahead})) for start in box.starts[:-1]], box.starts[-1]
+    around, inside = _parts(simplify(substitute(first, {of.var: of.var + ahead}) + turn * (lines * per_line)), loop.var)
+    if isinstance(around, (Const, Var)):
+        return _with_hints(loop, old, outer, around + inside, lines, per_line)
+    begin = Var(fresh_name(f"{old.name}_next", taken_names(kernel)))
+    return Let(begin, around, _with_hints(loop, old, outer, begin + inside, lines, per_line))
+
+
+def _parts(e: Expr, var: Var) -> tuple[Expr, Expr]:
+    """``e`` as a sum of what stays the same while ``var`` changes, and the rest."""
+    form = linear_form(e)
+    parts: list[Expr] = [idx(form.constant), idx(0)]
+    for term, factor in ordered(form.terms.items()):
+        changes = var.name in free_vars(term)
+        parts[changes] = parts[changes] + term * factor
+    return simplify(parts[0]), simplify(parts[1])
+
+
+def _with_hints(loop: For, old: Buffer, outer: list[Expr], first: Expr, lines: int, per_line: int) -> For:
+    places = (simplify(first + n * per_line) for n in range(lines))
+    asked = [hint("prefetch", AddressOf(old, (*outer, place))) for place in places]
+    return replace(loop, body=sequence([*asked, loop.body]))
 
 
 def _dense_elements(box: Box, buffer: Buffer) -> int | None:

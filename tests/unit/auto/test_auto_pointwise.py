@@ -62,6 +62,6 @@ def test_large_results_go_past_the_caches() -> None:
 
 
 def test_rows_that_end_within_a_line_are_stored_as_usual() -> None:
-    """Also in a loop that is shared with other stages."""
-    assert "past the caches" in weft.ops.log_softmax.explain(X=(60_000, 1024))
-    assert "past the caches" not in weft.ops.log_softmax.explain(X=(60_000, 1023))
+    """Also in a loop that is shared with other stages; of more than any last cache holds."""
+    assert "past the caches" in weft.ops.log_softmax.explain(X=(1_000_000, 1024))
+    assert "past the caches" not in weft.ops.log_softmax.explain(X=(1_000_000, 1023))

@@ -65,3 +65,11 @@ def test_what_is_no_sum_in_registers_stays(text: str) -> None:
 def test_a_core_that_counts_meanwhile_needs_no_more_code() -> None:
     kernel = parse_kernel(_sums("0:32", 6))
     assert unroll_steps(kernel, slots=6.0) == kernel
+
+
+def test_steps_that_read_the_same_elements_count_registers() -> None:
+    kernel = parse_kernel(_sums("0:32", 14))
+    assert unroll_steps(kernel, vector_bits=128) != kernel
+    windows = parse_kernel(_sums("0:7", 14).replace("A[i, k]", "A[0, i + k]"))
+    assert unroll_steps(windows, vector_bits=256) != windows
+    assert unroll_steps(windows, vector_bits=128) == windows

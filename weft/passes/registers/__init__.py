@@ -13,5 +13,5 @@ PASSES = (
     _pass("hoist_addends", needs="grid form", only_if="fast numerics, unroll loops"),
     _pass("start_sums", needs="grid form", only_if="fast numerics, unroll loops, hardware intrinsics"),
     _pass("unroll_registers", needs="no blocks", only_if="register storage"),
-    _pass("unroll_steps", needs="no blocks, strip mined", only_if="register storage", options="slots"),
+    _pass("unroll_steps", needs="no blocks, strip mined", only_if="register storage", options="slots, vector_bits"),
 )
