@@ -20,7 +20,7 @@ def evaluate_fragment(node: Fragment, args: Sequence[Any], *, wide: bool = False
 
 
 def _read_only(array: Any) -> Any:
-    """As `as_numpy`, but not a copy of what is in this machine's memory: the evaluator writes to nothing it is given."""
+    """As `as_numpy`, but no copy of what is in this machine's memory: the evaluator writes to nothing it is given."""
     if isinstance(array, np.ndarray) or is_on_gpu(device_of(array)):
         return as_numpy(array)
     return look_at(describe(array))
