@@ -11,10 +11,11 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
 
-from weft.graph.constants import Constants, constants_among, passing_constants, run_library, spent_after
+from weft.graph.compiled import Compiled
+from weft.graph.constants import Constants, constants_among, packing_order, passing_constants, run_library, spent_after
 from weft.graph.faults import collecting, refused
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.choose import Choice
@@ -35,27 +36,11 @@ from weft.graph.rewrites.fold_constants import fold_constants, makers
 from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with_call, with_constants, without_unread
 from weft.graph.rewrites.simplify import simplify
 from weft.graph.run.arrays import Arrays, NumpyArrays
-from weft.graph.run.executable import Executable
 from weft.graph.run.segments import Step
 from weft.ir.numerics import is_fast
 from weft.runtime.paged_file import page_out
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
-
-
-@dataclass(frozen=True)
-class Compiled:
-    executable: Executable
-    report: Report
-    #: fragments and calls that constants were made by, one after another
-    made: tuple[Node, ...] = ()
-    #: constants that are others in another layout or type, by name
-    copies: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether some code is for many sizes."""
-        return any(kernel.is_open for _, kernel in self.report.groups)
 
 
 class _Refused(Exception):
@@ -150,15 +135,13 @@ class _Compilation:
         prepared = self._prepare_all(storage)
         self._prepare_code(p for p in prepared.values() if isinstance(p, Prepared))
         storage, constants = self._with_passing_constants(storage)
-        read = [self._constants_of(storage, item, prepared.get(id(item))) for item in storage.partition.items]
+        kernels = self._load_all(storage, prepared, constants)
         steps: list[Step] = []
-        for item, spent in zip(storage.partition.items, spent_after([*read, {*self.graph.results}])):
+        for item in storage.partition.items:
             if isinstance(item, Opaque):
                 self.report.calls.append(item)
                 steps.append(item)
-            elif id(item) in prepared:
-                kernel = self._load(item, prepared.pop(id(item)))
-                constants.forget(spent.difference(map(storage.constant, kernel.tensors)))
+            elif (kernel := kernels.get(id(item))) is not None:
                 if (core := _core(item)) is not None and core.name in self.sizes.choices:
                     self.report.choices[kernel.program.program] = self.sizes.choices[core.name]
                 self.report.groups.append((item, kernel))
@@ -166,6 +149,21 @@ class _Compilation:
         executable = self.processor.executable(self.graph, storage, steps, self.arrays)
         executable.arenas = self.sizes.arenas
         return Compiled(executable, self.report, tuple(self.made), self.copies)
+
+    def _load_all(
+        self, storage: Storage, prepared: dict[int, Prepared | Exception], constants: Constants
+    ) -> dict[int, Kernel]:
+        """Kernels by the ids of their groups, those of large constants first; what no other reads goes at once."""
+        items = storage.partition.items
+        read = [self._constants_of(storage, item, prepared.get(id(item))) for item in items]
+        order = packing_order(read, self.graph.edges)
+        kernels: dict[int, Kernel] = {}
+        for place, spent in zip(order, spent_after([*(read[place] for place in order), {*self.graph.results}])):
+            item = items[place]
+            if isinstance(item, Group) and id(item) in prepared:
+                kernel = kernels[id(item)] = self._load(item, prepared.pop(id(item)))
+                constants.forget(spent.difference(map(storage.constant, kernel.tensors)))
+        return kernels
 
     def _with_passing_constants(self, storage: Storage) -> tuple[Storage, Constants]:
         constants = passing_constants(self.graph, self.given, self.made, self.arrays, self.sizes.values)
@@ -290,7 +288,7 @@ class _Compilation:
 
     def _is_streamed(self, core: Fragment) -> bool:
         weights = [self.graph.edges[name] for name in core.inputs if constant_of(self.graph, name)]
-        return any(is_streamed(core.program, w, self.arrays) for w in weights)
+        return any(is_streamed(self.graph, core.program, w, self.arrays) for w in weights)
 
     def _choice_key(self, prepared: Prepared) -> str:
         return cache_key("choice", *prepared.key, type(self.arrays).__name__, self.processor.key)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from weft.graph.graph import Graph, Node, Opaque
+from weft.graph.graph import Edge, Graph, Node, Opaque
 from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.constant_values import ConstantValues
 from weft.graph.rewrites.fold_constants import ConstantMaker
@@ -14,7 +14,7 @@ from weft.graph.run.arrays import Arrays, arguments
 from weft.runtime.native import trim_heap
 
 #: Bytes that go before the C library is told to give them back: it keeps what is free between what is not.
-TRIMMED = 32 << 20
+TRIMMED = 8 << 20
 
 
 class Constants(Mapping[str, Any]):
@@ -60,6 +60,13 @@ class Constants(Mapping[str, Any]):
 def constants_among(names: Iterable[str], storage: Storage, constants: Mapping[str, Any]) -> set[str]:
     """The ``constants`` that are read where tensors ``names`` are."""
     return {root for n in names if (root := storage.constant(n) or n) in constants}
+
+
+def packing_order(read: Sequence[set[str]], edges: Mapping[str, Edge]) -> list[int]:
+    """Steps, of which it is said what constants each reads, in the order to pack these: the largest first. While they
+    are computed and packed they are there several times, and what was packed before is there beside them."""
+    sizes = [sum(edges[name].nbytes for name in names if name in edges) for names in read]
+    return sorted(range(len(read)), key=lambda step: -sizes[step])
 
 
 def spent_after(read: Sequence[set[str]]) -> list[set[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.graph.compile_graph import Compiled
+from weft.graph.compiled import Compiled
 from weft.graph.graph import Opaque
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.report import Report

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.graph.compile_graph import Compiled
-from weft.graph.constants import Constants, constants_among, run_library, spent_after
+from weft.graph.compiled import Compiled
+from weft.graph.constants import Constants, constants_among, packing_order, run_library, spent_after
 from weft.graph.evaluate import as_numpy
 from weft.graph.graph import Graph, Node, Opaque, dense_strides
 from weft.graph.groups.compile_group import Kernel, prepare_group
@@ -80,22 +80,25 @@ class Plan:
         return {name: node for node in self.made for name in node.outputs if name}
 
     def _load_steps(self, values: ConstantMaker, arrays: Arrays, sizes: OpenSizes) -> list[Kernel | Opaque]:
-        """In order: a constant goes once the last kernel that reads it has packed what it needs."""
+        """Those of large constants first; one goes once the last kernel that reads it has packed what it needs."""
         code = GroupCode(arrays.processor, self.graph.name, sizes)
-        steps: list[Kernel | Opaque] = []
+        loaded: dict[int, Kernel | Opaque] = {}
         needed = [self._with_sources(self._read_by(step)) for step in self.steps]
+        order = packing_order(needed, self.graph.edges)
         try:
-            for step, spent in zip(self.steps, spent_after(needed)):
+            for place, spent in zip(order, spent_after([needed[place] for place in order])):
+                step = self.steps[place]
                 kept = {name: self._constants[name] for name in self._read_by(step)}
+                page_out()  # what these were computed of
                 made = step if isinstance(step, Opaque) else code.load(self._prepared(step, arrays, sizes))
                 read = kept if isinstance(made, Opaque) else map(self.storage.constant, made.tensors)
                 values.forget(spent)
                 self._constants.forget(spent.difference(read))
                 page_out()
-                steps.append(made)
+                loaded[place] = made
         finally:
             code.close()
-        return steps
+        return [loaded[place] for place in range(len(self.steps))]
 
     def _read_by(self, step: _Step | Opaque) -> set[str]:
         names = step.inputs if isinstance(step, Opaque) else step.program.inputs

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from weft.graph.compile_graph import Compiled
+from weft.graph.compiled import Compiled
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.run.segments import Step
 from weft.ir.errors import ArgumentError

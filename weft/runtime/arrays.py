@@ -339,7 +339,7 @@ class _Memory:
     """Memory that numpy may look at, given by address."""
 
     def __init__(self, info: ArgumentInfo) -> None:
-        size = info.dtype.itemsize
+        size, self.owner = info.dtype.itemsize, info.owner
         self.__array_interface__ = {
             "version": 3,
             "typestr": f"|V{size}",
@@ -353,13 +353,18 @@ def _as_numpy(info: ArgumentInfo) -> npt.NDArray[Any]:
     return np.asarray(_Memory(info))
 
 
+def look_at(info: ArgumentInfo) -> npt.NDArray[Any]:
+    """An array in this machine's memory as numpy sees it, without a copy."""
+    return _as_numpy(info).view(to_numpy(info.dtype))
+
+
 def copy_dense(info: ArgumentInfo) -> ArgumentInfo:
     """A copy of an array, row-major, that nobody else has, where the array is."""
     if is_on_gpu(info.device):
         from weft.runtime.cuda_arrays import copy_on_device
 
         return copy_on_device(info)
-    return describe(np.array(_as_numpy(info), order="C").view(to_numpy(info.dtype)))
+    return describe(np.array(look_at(info), order="C"))
 
 
 #: Bytes of a first result from which where it begins matters more than how soon it is there.
@@ -382,6 +387,8 @@ def aligned_bytes(count: int) -> npt.NDArray[np.uint8]:
 def _large_pages(count: int) -> npt.NDArray[np.uint8] | None:
     """Memory of which the system was asked to make whole large pages; the rest behind them is in small ones."""
     try:
+        # Of this process alone: after a fork parent and child would write into the same memory, and systems make large
+        # pages of shared memory only where they are set up to.
         memory = mmap.mmap(-1, count + LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         block = np.frombuffer(memory, np.uint8)
         start = -block.ctypes.data % LARGE_PAGE

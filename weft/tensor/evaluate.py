@@ -31,8 +31,8 @@ from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.recurrences import constant_of, in_order
 from weft.tensor.specialize import solve_sizes, specialize
 
-#: Points evaluated at once; a temporary of that many float64 elements takes 16 MB.
-CHUNK_POINTS = 1 << 21
+#: Points evaluated at once; a temporary of that many float64 elements takes 4 MB.
+CHUNK_POINTS = 1 << 19
 
 
 def evaluate(

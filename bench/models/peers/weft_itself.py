@@ -11,7 +11,7 @@ import weft
 from bench.field.peers import Array, Cannot, Prepared
 from bench.models.networks import make_network
 from bench.models.workloads import ModelWorkload
-from weft.graph.compile_graph import Compiled
+from weft.graph.compiled import Compiled
 from weft.graph.from_torch.backend import CompiledModel
 from weft.graph.from_torch.trace import trace
 

@@ -116,17 +116,19 @@ def test_a_kernel_of_ours_that_fails_when_timed_is_told(fresh: pytest.MonkeyPatc
 def test_weights_that_stream_from_memory_are_read_where_they_are(
     fresh: pytest.MonkeyPatch, rows: int, is_packed: bool
 ) -> None:
-    fresh.setattr("weft.graph.run.processor.Cpu.cached_bytes", 0)
+    weight = 4 * 192 * 128
+    fresh.setattr("weft.graph.run.processor.Cpu.cached_bytes", 1.5 * weight)  # one is still there, two are not
     fresh.setattr("weft.graph.run.processor.Cpu.is_clear", lambda *_: True)
     fresh.setattr(Choice, "is_ours", True)
-    model = nn.Sequential(nn.Linear(48, 40), nn.ReLU()).eval()
-    x = torch.randn(rows, 48)
+    model = nn.Sequential(nn.Linear(192, 128), nn.ReLU(), nn.Linear(128, 192)).eval()
+    x = torch.randn(rows, 192)
     fast = weft.compile(model, (x,))
     torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
     (part,) = fast.parts.values()
     (variant,) = part.model.variants.values()
-    (kernel,) = variant.compiled.executable.kernels
-    read = [variant.compiled.executable.graph.constants.get(name) for name in kernel.tensors]
-    assert (model[0].weight.data_ptr() not in [t.data_ptr() for t in read if t is not None]) == is_packed
+    executable = variant.compiled.executable
+    read = [executable.graph.constants.get(name) for kernel in executable.kernels for name in kernel.tensors]
+    places = {t.data_ptr() for t in read if t is not None}
+    assert [layer.weight.data_ptr() not in places for layer in (model[0], model[2])] == [is_packed] * 2
     model[0].weight.add_(1.0)
     torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)

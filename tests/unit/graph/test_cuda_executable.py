@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from tests.unit.graph.fake_cuda import FakeArrays
-from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.compile_graph import compile_graph
+from weft.graph.compiled import Compiled
 from weft.graph.explain import explain
 from weft.graph.from_torch.exported import ExportedModel
 from weft.graph.from_torch.model import Options, place_of

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 import weft
-from weft.graph.constants import Constants, spent_after
+from weft.graph.constants import Constants, packing_order, spent_after
 from weft.graph.from_torch.mapped_weights import map_weights
+from weft.graph.graph import Edge
+from weft.ir.dtype import float32
 from weft.ir.errors import ArgumentError
 from weft.runtime import paged_file
 
@@ -139,6 +141,11 @@ def test_constants_go_and_are_made_again() -> None:
     constants.forget("ab")
     assert (constants["a"], constants["b"], made) == (3, 2, ["a"])
     assert spent_after([{"a", "b"}, {"b"}, set()]) == [{"a"}, {"b"}, set()]
+
+
+def test_large_constants_are_packed_first() -> None:
+    edges = {name: Edge(name, float32, (count,)) for name, count in (("a", 4), ("b", 9), ("c", 6))}
+    assert packing_order([{"a"}, {"b"}, {"a", "c"}, {"packed by a library"}], edges) == [2, 1, 0, 3]
 
 
 def test_nothing_but_what_calls_read_is_left_of_constants() -> None:

@@ -10,7 +10,8 @@ import pytest
 import weft
 from tests.unit.graph.onnx_models import mlp
 from weft.graph.builder import GraphBuilder
-from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.compile_graph import compile_graph
+from weft.graph.compiled import Compiled
 from weft.graph.evaluate import evaluate
 from weft.graph.formulas import contraction, pointwise, reductions, views
 from weft.graph.graph import Graph

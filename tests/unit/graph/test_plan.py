@@ -10,7 +10,7 @@ import pytest
 
 import weft
 from weft.graph import plan
-from weft.graph.from_torch import edge
+from weft.graph.from_torch import compile_module, edge
 from weft.graph.from_torch import model as fx_model
 from weft.graph.run import cuda_executable
 
@@ -21,13 +21,13 @@ torch = pytest.importorskip("torch")
 def translations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """A store of its own, and what was translated."""
     made: list[str] = []
-    translate = fx_model.translate
+    translate = compile_module.translate
 
     def counted(*args: Any, **named: Any) -> Any:
         made.append(named["name"])
         return translate(*args, **named)
 
-    monkeypatch.setattr(fx_model, "translate", counted)
+    monkeypatch.setattr(compile_module, "translate", counted)
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
     return made
 

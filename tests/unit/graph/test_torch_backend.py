@@ -276,7 +276,7 @@ def test_a_failure_to_compile_is_eager_with_the_reason(monkeypatch: pytest.Monke
         raise RuntimeError("broken on purpose")
 
     monkeypatch.setenv("WEFT_FAULTS", "told")
-    monkeypatch.setattr("weft.graph.from_torch.model.compile_graph", fail)
+    monkeypatch.setattr("weft.graph.from_torch.compile_module.compile_graph", fail)
     x = torch.randn(3)
     with pytest.warns(UserWarning, match="broken on purpose"):
         fast = weft.compile(torch.cos, (x,))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import subprocess
+import sys
 import threading
 from itertools import pairwise
 
@@ -79,3 +82,16 @@ def test_large_blocks_begin_at_large_pages(count: int) -> None:
     assert (block == 7).all()
     if count >= LARGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         assert block.ctypes.data % LARGE_PAGE == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+@pytest.mark.parametrize("count", [100, 2 * LARGE_PAGE])
+def test_a_forked_process_writes_to_memory_of_its_own(count: int) -> None:
+    """Calls of a compiled model write to such memory: parent and child would have each other's values."""
+    code = (
+        "import os\nfrom weft.runtime.arrays import aligned_bytes\n"
+        f"block = aligned_bytes({count})\nblock[...] = 1\nchild = os.fork()\n"
+        "if not child:\n    block[...] = 2\n    os._exit(0)\n"
+        "os.waitpid(child, 0)\nassert (block == 1).all()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.compile_graph import compile_graph
+from weft.graph.compiled import Compiled
 from weft.graph.evaluate import as_numpy
 from weft.graph.faults import place_of, reason_of
 from weft.graph.from_onnx.check import check_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.graph.compile_graph import Compiled
+from weft.graph.compiled import Compiled
 from weft.graph.from_torch.edge import torch
 from weft.graph.graph import Graph
 from weft.graph.groups.open_sizes import OpenSizes

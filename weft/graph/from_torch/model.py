@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.graph.compile_graph import Compiled, compile_graph
-from weft.graph.faults import collecting, refused
+from weft.graph.compiled import Compiled
+from weft.graph.faults import refused
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
 from weft.graph.from_torch.kept import KeptModule
 from weft.graph.from_torch.mapped_weights import map_weights
+from weft.graph.from_torch.sees_memory import sees_memory
 from weft.graph.from_torch.symbolic import at_sizes
-from weft.graph.from_torch.translate import sees_memory, translate
 from weft.graph.from_torch.what_is_called import autocast_enabled
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.background import BACKGROUND
@@ -34,7 +34,7 @@ from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_sta
 #: Calls after which a size gets code of its own, and sizes of a model that have such at a time, beside the first.
 HOT_CALLS, MOST_SPECIAL = 32, 4
 #: Bytes of weights from which on memory is given back as soon as a model is compiled.
-LARGE = 64 << 20
+LARGE = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -202,10 +202,10 @@ class FxModel:
             kept = KeptModule(gm, constants, arrays, self.updates, self.name, numerics, begins)
             compiled = kept.load(sizes)
             if compiled is None:
-                facts = {"updates": self.updates, "name": self.name, "device": arrays.device}
-                with collecting():
-                    graph = translate(gm, args, constants, numerics=numerics, **facts)
-                    compiled = compile_graph(graph, arrays, sizes)
+                from weft.graph.from_torch.compile_module import compile_module
+
+                facts = {"updates": self.updates, "name": self.name, "device": arrays.device, "numerics": numerics}
+                graph, compiled = compile_module(gm, args, constants, arrays, sizes, **facts)
                 kept.save(graph, compiled)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(refused(error))

@@ -16,6 +16,7 @@ from weft.graph.from_torch import sums as _sums  # noqa: F401
 from weft.graph.from_torch import updates as _updates  # noqa: F401
 from weft.graph.from_torch.arrays import special_of
 from weft.graph.from_torch.edge import element_type, torch
+from weft.graph.from_torch.sees_memory import OF_MEMORY
 from weft.graph.from_torch.table import TABLE, Entry, Site
 from weft.graph.graph import Call, Edge, Graph, Ref
 from weft.ir.errors import UnsupportedError
@@ -23,13 +24,6 @@ from weft.ir.numerics import Numerics
 
 #: Calls that only say what tracing knows anyway.
 _NOTHING = frozenset({"aten._assert_tensor_metadata.default"})
-#: Calls that see how a tensor lies in memory: those of torch for tensors that Weft made would see another layout.
-_OF_MEMORY = frozenset(f"aten.as_strided{kind}.default" for kind in ("", "_copy", "_scatter"))
-
-
-def sees_memory(gm: Any) -> bool:
-    """Whether results depend on where tensors begin in their memory, which is no part of a shape or stride."""
-    return any(str(node.target) in _OF_MEMORY for node in gm.graph.nodes if node.op == "call_function")
 
 
 def translate(
@@ -172,7 +166,7 @@ class _Translation:
             return self._lower(node, call, args, named)
         except Exception as error:
             self.builder.undo(mark)
-            if target in _OF_MEMORY and node.args[0].op == "call_function":
+            if target in OF_MEMORY and node.args[0].op == "call_function":
                 raise
             return self._opaque(node, call, refused(error))
 

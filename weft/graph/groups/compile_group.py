@@ -25,6 +25,9 @@ from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe
 from weft.tensor.program import TensorProgram
 
+#: Bytes of a constant from which on a second copy matters.
+STREAMED = 1 << 16
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -91,7 +94,7 @@ def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays:
     keeps: list[Any] = []
     for buffer, name in names.items():
         constant = storage.constant(name)
-        if constant is not None and not is_streamed(program.program, graph.edges[name], arrays):
+        if constant is not None and not is_streamed(graph, program.program, graph.edges[name], arrays):
             info, kept = _constant(graph, storage, name, graph.constants[constant], arrays)
             shape = shape_of(buffers[buffer].shape)
             bound[buffer] = info._replace(shape=shape, strides=dense_strides(shape))
@@ -111,10 +114,15 @@ def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays:
     return Prepared(program, definition, signature, slots, tuple(keeps), misaligned)
 
 
-def is_streamed(program: TensorProgram, constant: Edge, arrays: Arrays) -> bool:
-    """Whether each element of a constant is used once in a call and comes from memory: read where it is, it takes as
-    long as packed, and is there once."""
-    return constant.nbytes > arrays.processor.cached_bytes and 0 < multiplications(program) <= constant.count
+def is_streamed(graph: Graph, program: TensorProgram, constant: Edge, arrays: Arrays) -> bool:
+    """Whether each element of a constant is used once in a call and comes from memory, since between two calls more is
+    read than caches hold: read where it is, it takes as long as packed, and is there once."""
+    is_used_once = constant.nbytes >= STREAMED and 0 < multiplications(program) <= constant.count
+    return is_used_once and _constant_bytes(graph) > arrays.processor.cached_bytes
+
+
+def _constant_bytes(graph: Graph) -> int:
+    return sum(graph.edges[name].nbytes for name in graph.constants if name in graph.edges)
 
 
 def _offset(graph: Graph, storage: Storage, name: str) -> int:
