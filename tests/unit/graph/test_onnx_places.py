@@ -66,8 +66,19 @@ def test_slices_at_places_of_an_input(how: str) -> None:
 def test_updates_that_would_take_too_long_are_refused() -> None:
     given = {"x": floats(40_000), "i": np.zeros((40_000, 1), np.int64), "u": floats(40_000)}
     net = net_of([node("Identity", "i", "j"), node("Add", "j j", "k"), node("ScatterND", "x k u", "y")], given)
-    with pytest.raises(UnsupportedError, match="ScatterND `scatternd`: updates at computed places"):
+    with pytest.raises(UnsupportedError, match="depend on the values of `i`"):
         net.run(None, given)
+
+
+@pytest.mark.parametrize(("op", "places", "updates"), [
+    ("ScatterElements", (2, 3), (2, 2)), ("ScatterElements", (5, 3), (5, 3)), ("ScatterElements", (2,), (2,)),
+    ("ScatterND", (2, 1), (2, 2)), ("ScatterND", (2, 3), (2,)),
+])  # fmt: skip
+def test_updates_that_do_not_fit(op: str, places: tuple[int, ...], updates: tuple[int, ...]) -> None:
+    given = {"x": floats(4, 3), "i": np.zeros(places, np.int64), "u": floats(*updates)}
+    axis = {"axis": 1} if op == "ScatterElements" else {}
+    with pytest.raises(UnsupportedError, match=f"{op} `{op.lower()}`: "):
+        net_of([node(op, "x i u", "y", **axis)], given).run(None, given)
 
 
 @pytest.mark.parametrize("to_corners", [0, 1])

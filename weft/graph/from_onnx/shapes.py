@@ -270,10 +270,17 @@ def _gather_many(t: Site, x: Term, index: Term) -> Term:
     return t.make([x, index], joints.pick_slices, t.get("batch_dims", 0))
 
 
+#: Comparisons that each element looking for the updates that are for it may take, all together.
+_MOST_COMPARED = 1 << 26
+
+
 @lowers("ScatterElements", "Scatter")
 def _scatter_elements(t: Site, x: Term, index: Term, updates: Term) -> Term:
     d = axis(t.get("axis", 0), x.rank)
-    if index.array is None and index.rank == x.rank:
+    fits = index.rank == x.rank and all(n <= m or k == d for k, (n, m) in enumerate(zip(index.shape, x.shape)))
+    if not fits or updates.shape != index.shape:
+        raise UnsupportedError(f"updates of shape {updates.shape} at places of shape {index.shape} of {x.shape}")
+    if index.array is None and prod(index.shape) * x.shape[d] <= _MOST_COMPARED:
         return _scattered_along(t, x, index, updates, d)
     places = t.known(index)
     grid = list(np.indices(places.shape))
@@ -283,10 +290,13 @@ def _scatter_elements(t: Site, x: Term, index: Term, updates: Term) -> Term:
 
 @lowers("ScatterND")
 def _scatter_many(t: Site, x: Term, index: Term, updates: Term) -> Term:
-    if index.array is None and updates.shape == (*index.shape[:-1], *x.shape[index.shape[-1] :]):
+    depth = index.shape[-1]
+    if depth > x.rank or updates.shape != (*index.shape[:-1], *x.shape[depth:]):
+        raise UnsupportedError(f"updates of shape {updates.shape} at places of shape {index.shape} of {x.shape}")
+    each = prod(x.shape[depth:]) if t.get("reduction", "none") != "none" else 1
+    if index.array is None and prod(x.shape[:depth]) * prod(index.shape[:-1]) * each <= _MOST_COMPARED:
         return _scattered_rows(t, x, index, updates)
     places = t.known(index)
-    depth = places.shape[-1]
     rows = places.reshape(-1, depth)
     rows = np.where(rows < 0, rows + np.array(x.shape[:depth]), rows)
     inner = np.indices(x.shape[depth:]).reshape(x.rank - depth, prod(x.shape[depth:])).T
@@ -300,7 +310,6 @@ _UPDATES = {"none": None, "add": "add", "mul": "mul", "max": "maximum", "min": "
 def _scattered_along(t: Site, x: Term, index: Term, updates: Term, d: int) -> Term:
     """Updates at computed places along an axis: each element looks for those that are for it."""
     how = facts_of(_UPDATES, t, "reduction", "none")
-    _check_search(prod(index.shape[:d]) * x.shape[d] * prod(index.shape[d:]))
     sizes = (*index.shape[:d], x.shape[d], *index.shape[d + 1 :])
     inner = x if sizes == x.shape else t.make([x], views.cut, (0,) * x.rank, (1,) * x.rank, sizes)
     made = t.make([inner, index, updates], update_formulas.updated, d, how)
@@ -316,7 +325,6 @@ def _scattered_rows(t: Site, x: Term, index: Term, updates: Term) -> Term:
     """Updates of slices whose first subscripts are computed: as places along one axis of all such slices."""
     how, depth = facts_of(_UPDATES, t, "reduction", "none"), index.shape[-1]
     rows, number, inner = prod(x.shape[:depth]), prod(index.shape[:-1]), prod(x.shape[depth:])
-    _check_search(rows * number * (inner if how else 1))
     places = reshape(t, index, (number, depth))
     flat = t.make([], pointwise.filled, (number,), 0, index.dtype)
     for n, size in enumerate(x.shape[:depth]):
@@ -328,15 +336,6 @@ def _scattered_rows(t: Site, x: Term, index: Term, updates: Term) -> Term:
         flat = t.make([before, place], pointwise.binary, "add", index.dtype)
     given = [reshape(t, x, (rows, inner)), flat, reshape(t, updates, (number, inner))]
     return reshape(t, t.make(given, update_formulas.updated, 0, how), x.shape)
-
-
-#: Comparisons of places that updates by computed places may take.
-_MOST_COMPARED = 1 << 26
-
-
-def _check_search(compared: int) -> None:
-    if compared > _MOST_COMPARED:
-        raise UnsupportedError(f"updates at computed places, which take {compared} comparisons")
 
 
 def _scattered(t: Site, x: Term, updates: Term, places: Any) -> Term:
