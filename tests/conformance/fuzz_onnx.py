@@ -63,7 +63,16 @@ def models() -> list[tuple[Any, dict[str, Any]]]:
          _node("Expand", "j to", "k"), _node("Where", "go k k", "y")],
         {"x": [2, 4]}, {"go": np.array(True), "to": np.array([3, 2, 4])},
     )  # fmt: skip
-    return [(convolution, {"x": image}), (shapes, {"x": rows}), (branch, {"x": rows})]
+    places = _model(
+        [_node("ArgMax", "x", "a", axis=1), _node("ScatterElements", "x a u", "b", axis=1),
+         _node("SplitToSequence", "b two", "s", axis=1), _node("ConcatFromSequence", "s", "c", axis=0),
+         _node("Reshape", "c to", "d"), _node("GridSample", "d g", "e"), _node("QuantizeLinear", "e scale zero", "f"),
+         _node("MatMulInteger", "f w", "y")],
+        {"x": [2, 4]},
+        {"u": np.ones((2, 1), "f"), "two": np.array([2, 2]), "to": np.array([1, 1, 4, 2]), "zero": np.uint8(9),
+         "g": rng.standard_normal((1, 3, 2, 2)).astype("f"), "scale": np.float32(0.1), "w": np.ones((2, 3), np.int8)},
+    )  # fmt: skip
+    return [(convolution, {"x": image}), (shapes, {"x": rows}), (branch, {"x": rows}), (places, {"x": rows})]
 
 
 def damaged(proto: Any, rng: Any) -> bytes:

@@ -14,14 +14,15 @@ from onnx_opsets import NEWEST, try_opset
 #: Modules of ONNX's node tests whose tensors are small.
 MODULES = [
     "abs", "add", "and_", "argmax", "argmin", "atan", "bitshift", "bitwiseand", "cast", "ceil", "celu", "clip",
-    "compress", "concat", "constant", "constantofshape", "conv", "convtranspose", "cos", "cumsum", "depthtospace",
-    "div", "dropout", "einsum", "elu", "equal", "erf", "exp", "expand", "eyelike", "flatten", "gather",
-    "gatherelements", "gathernd", "gelu", "gemm", "globalaveragepool", "greater", "gru", "hardmax", "hardsigmoid",
-    "hardswish", "if_", "instance_normalization", "isinf", "isnan", "leakyrelu", "less_or_equal", "logsoftmax", "lstm",
-    "loop", "lrn", "matmul", "max", "mean", "min", "mish", "mod", "nonzero", "onehot", "pad", "pow", "prelu",
-    "rangeop", "reduce_log_sum_exp", "reducel2", "reducemax", "reducemean", "reducesum", "reshape", "resize", "rnn",
-    "scan", "scatterelements", "scatternd", "selu", "shape", "sign", "slice", "softmax", "softplus", "spacetodepth",
-    "split", "squeeze", "swish", "tile", "topk", "transpose", "trilu", "unsqueeze", "upsample", "where",
+    "compress", "concat", "constant", "constantofshape", "conv", "convinteger", "convtranspose", "cos", "cumsum",
+    "depthtospace", "div", "dropout", "dynamicquantizelinear", "einsum", "elu", "equal", "erf", "exp", "expand",
+    "eyelike", "flatten", "gather", "gatherelements", "gathernd", "gelu", "gemm", "globalaveragepool", "greater",
+    "gridsample", "gru", "hardmax", "hardsigmoid", "hardswish", "if_", "instance_normalization", "isinf", "isnan",
+    "leakyrelu", "less_or_equal", "logsoftmax", "lstm", "loop", "lrn", "matmul", "matmulinteger", "max", "mean", "min",
+    "mish", "mod", "nonzero", "onehot", "pad", "pow", "prelu", "qlinearconv", "qlinearmatmul", "rangeop",
+    "reduce_log_sum_exp", "reducel2", "reducemax", "reducemean", "reducesum", "reshape", "resize", "rnn", "scan",
+    "scatterelements", "scatternd", "selu", "shape", "sign", "slice", "softmax", "softplus", "spacetodepth", "split",
+    "squeeze", "swish", "tile", "topk", "transpose", "trilu", "unsqueeze", "upsample", "where",
 ]  # fmt: skip
 #: Of the first two cases of each operator, those that are refused: sequences of different lengths.
 REFUSED = {"test_scan_sum"}

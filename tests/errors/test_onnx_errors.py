@@ -115,6 +115,14 @@ error: net is not a sound ONNX model
 error: net has operators that Weft does not have
   why:   Det `det`; Unique `unique`
   help:  onnxruntime has them all; or export the model without these"""),
+    "operators of onnxruntime's own": (
+        lambda: weft.load_onnx(
+            model([node("FusedConv", "x", "y", domain="com.microsoft")], {"x": [2]}, ["y"], domains=["com.microsoft"])
+        ),
+        UnsupportedError, """\
+error: net has operators that Weft does not have
+  why:   com.microsoft.FusedConv `fusedconv`: ONNX does not say what operators of com.microsoft mean
+  help:  load the model as it was before onnxruntime optimized it, or quantize it with QuantFormat.QDQ"""),
     "nodes that cannot be compiled": (
         lambda: weft.load_onnx(
             model([node("Reshape", "x to", "a"), node("Transpose", "x", "b", perm=[0, 0]), node("Add", "a b", "y")],

@@ -134,13 +134,37 @@ def padded_without_measure() -> Any:
     return model([node("Pad", "x p", "y")], {"x": [2, 4]}, ["y"], {"p": np.array([0, 0, 1 << 60, 1 << 60])})
 
 
+def updates_outside() -> Any:
+    numbers = {"p": np.array([[9]]), "u": np.ones((1, 4), np.float32)}
+    return model([node("ScatterND", "x p u", "y")], {"x": [2, 4]}, ["y"], numbers)
+
+
+def a_row_that_is_not_there() -> Any:
+    return model([node("Gather", "x p", "y")], {"x": [2, 4]}, ["y"], {"p": np.array([0, 7])})
+
+
+def counted_to_infinity() -> Any:
+    numbers = {n: np.array(v, np.float32) for n, v in (("a", 0), ("b", np.inf), ("c", 1))}
+    return model([node("Range", "a b c", "r"), node("Add", "x r", "y")], {"x": [2, 4]}, ["y"], numbers)
+
+
+def scaled_by_no_number() -> Any:
+    nodes = [helper.make_node("Resize", ["x", "", "s"], ["y"], "resize")]
+    return model(nodes, {"x": [2, 4]}, ["y"], {"s": np.array([1, np.nan], np.float32)})
+
+
+def no_groups() -> Any:
+    nodes = [node("GroupNormalization", "x g g", "y", num_groups=0)]
+    return model(nodes, {"x": [2, 4]}, ["y"], {"g": np.ones(4, np.float32)}, opset=21)
+
+
 CASES: dict[str, tuple[Callable[[], Any], type[Error], str]] = {
     "a function that calls itself": (itself, ArgumentError, "own.f `f_y`: the function calls itself"),
     "functions that call each other": (each_other, ArgumentError, "own.f `f_y`: the function calls itself"),
-    "functions that double": (doubling, UnsupportedError, "net has more than 20000 nodes"),
+    "functions that double": (doubling, UnsupportedError, "net has more than 20001 nodes"),
     "a chain of functions": (a_long_chain, ArgumentError, "stand in each other more than 32 deep"),
     "a hole in a function": (a_hole_in_a_function, ArgumentError, "Add `add` reads `nothing`, which nothing makes"),
-    "loops in loops": (loops_in_loops, UnsupportedError, "net has more than 20000 nodes"),
+    "loops in loops": (loops_in_loops, UnsupportedError, "net has more than 20001 nodes"),
     "graphs in graphs": (lambda: graphs_in_graphs(3000), ArgumentError, "not a sound ONNX model"),
     "one name twice": (one_name_twice, ArgumentError, "Neg `neg` makes `y`, which is there already"),
     "two inputs of one name": (two_inputs_of_one_name, ArgumentError, "two inputs are `x`"),
@@ -149,6 +173,11 @@ CASES: dict[str, tuple[Callable[[], Any], type[Error], str]] = {
     "a number for a graph": (a_number_for_a_graph, ArgumentError, "_branch is int, not graph"),
     "tiles without measure": (repeated_without_measure, UnsupportedError, "Tile `tile`: a tensor of shape"),
     "counts without measure": (counted_without_measure, UnsupportedError, "Range `range`"),
+    "updates outside": (updates_outside, UnsupportedError, "ScatterND `scatternd`: updates outside of (2, 4)"),
+    "a row that is not there": (a_row_that_is_not_there, UnsupportedError, "places 0 to 7 of 2 elements"),
+    "counts to infinity": (counted_to_infinity, UnsupportedError, "a range of steps of 1.0 from 0.0 to inf"),
+    "scales that are no number": (scaled_by_no_number, UnsupportedError, "Resize `resize`: scales of [1.0, nan]"),
+    "no groups": (no_groups, UnsupportedError, "4 channels in 0 groups"),
     "pads without measure": (padded_without_measure, UnsupportedError, "Pad `pad`: a tensor of shape"),
 }
 

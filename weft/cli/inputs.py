@@ -17,11 +17,18 @@ from weft.operators.operator import Operator
 from weft.runtime.arrays import numpy_dtype
 from weft.tensor.specialize import solve_sizes, specialize
 
+_EXPORTED = "export it with torch.onnx.export to a file named *.onnx, or compile it in Python with weft.compile"
+#: What to do with models where a program is wanted, by the ends of their files' names.
+_MODELS = {".onnx": "models are for weft run, weft explain and weft profile"} | dict.fromkeys(
+    (".pt", ".pt2", ".pth", ".safetensors"), _EXPORTED
+)
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help="a program in the whiteboard language, or for `run` an ONNX model")
+    parser.add_argument(
+        "file", type=Path, help="a program in the whiteboard language; run, explain and profile take *.onnx too"
+    )
     parser.add_argument("--def", dest="entry", metavar="NAME", help="which definition (default: the last)")
 
 
@@ -40,12 +47,18 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def read_source(path: Path) -> str:
+    if path.suffix.lower() in _MODELS:
+        raise ArgumentError(f"{path} is a model, where a program is wanted", help=_MODELS[path.suffix.lower()])
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ArgumentError(f"cannot read {path}", why=error.strerror or str(error)) from None
     except UnicodeDecodeError:
-        raise LanguageError(f"{path} is not text", why="it is not valid UTF-8", help="pass a .weft file") from None
+        raise LanguageError(
+            f"{path} is not text",
+            why="it is not valid UTF-8",
+            help="pass a .weft file, or a model in a file named *.onnx",
+        ) from None
 
 
 def read_operator(options: argparse.Namespace) -> Operator:

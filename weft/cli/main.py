@@ -12,7 +12,7 @@ from types import ModuleType
 from weft.ir.errors import Error
 
 #: Each is a module of this folder; only the one that is asked for is loaded, unless all are to be listed.
-COMMANDS = ("run", "show", "explain", "trace", "passes", "check", "demo", "machine", "bench", "cuda")
+COMMANDS = ("run", "show", "explain", "profile", "trace", "passes", "check", "demo", "machine", "bench", "cuda")
 
 
 def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:

@@ -173,7 +173,8 @@ WRONG: list[tuple[str, str]] = [
     ("run .", "error: cannot read .\n  why:   Is a directory\n"),
     (
         "run binary.weft",
-        "error: binary.weft is not text\n  why:   it is not valid UTF-8\n  help:  pass a .weft file\n",
+        "error: binary.weft is not text\n  why:   it is not valid UTF-8\n"
+        "  help:  pass a .weft file, or a model in a file named *.onnx\n",
     ),
     (
         "show empty.weft",

@@ -156,3 +156,13 @@ def test_the_standard_backend() -> None:
     [made] = weft.onnx.run_node(helper.make_node("Relu", ["x"], ["y"]), [x])
     np.testing.assert_array_equal(made, np.maximum(x, 0))
     assert not weft.onnx.is_compatible(model([node("Nonsense", "x", "y")], {"x": [1]}, ["y"]))
+
+
+def test_a_result_that_is_another_look_at_one_keeps_its_type() -> None:
+    import ml_dtypes
+
+    nodes = [node("Add", "x x", "a"), node("Reshape", "a to", "b"), node("Transpose", "b", "y", perm=[1, 0])]
+    proto = model(nodes, {"x": [6]}, ["y", "a"], {"to": np.array([2, 3])}, kind=TensorProto.BFLOAT16)
+    x = np.arange(6).astype(ml_dtypes.bfloat16)
+    for made in weft.load_onnx(proto)(x):
+        assert made.dtype == x.dtype

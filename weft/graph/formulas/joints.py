@@ -13,6 +13,9 @@ from weft.tensor import python_api as w
 from weft.tensor.python_api import Tensor, Value, cast, compute
 from weft.tensor.value import as_position, index_value, lift
 
+#: Cases that are asked for one after another; more are halved, so that formulas are not nested deep.
+_MOST_IN_A_ROW = 16
+
 
 def join(*rest: Any) -> Tensor:
     """Tensors one after another along an axis: the tensors, then the axis and the type of the result."""
@@ -26,10 +29,13 @@ def join(*rest: Any) -> Tensor:
             start = ends[n] - lengths[n]
             return cast(dtype, element(tensors[n], *i[:dim], affine(i[dim], 1, -start), *i[dim + 1 :]))
 
-        value = piece(len(tensors) - 1)
-        for n in reversed(range(len(tensors) - 1)):
-            value = w.select(i[dim] < ends[n], piece(n), value)
-        return value
+        def pieces(first: int, last: int) -> Value:
+            if first == last:
+                return piece(first)
+            middle = first if len(tensors) <= _MOST_IN_A_ROW else (first + last) // 2
+            return w.select(i[dim] < ends[middle], pieces(first, middle), pieces(middle + 1, last))
+
+        return pieces(0, len(tensors) - 1)
 
     return compute((*sizes[:dim], ends[-1], *sizes[dim + 1 :]), body, name="O", dtype=dtype)
 

@@ -16,6 +16,9 @@ CONTROL = ("If", "Loop", "Scan")
 #: Faults and refusals that are told; further ones are counted.
 _MOST_TOLD = 20
 
+_OTHERWISE = "onnxruntime has them all; or export the model without these"
+_RUNTIME_OWN = "load the model as it was before onnxruntime optimized it, or quantize it with QuantFormat.QDQ"
+
 
 def check_file(file: OnnxFile) -> None:
     """Raises what is wrong with a model."""
@@ -50,7 +53,7 @@ class _Check:
             raise UnsupportedError(
                 f"{where} has operators that Weft does not have",
                 why=tell(list(self.refused)),
-                help="onnxruntime has them all; or export the model without these",
+                help=_RUNTIME_OWN if _is_optimized(self.refused) else _OTHERWISE,
             )
 
     def _names_in(self, graph: OnnxGraph, outer: set[str]) -> None:
@@ -108,6 +111,11 @@ class _Check:
 
     def _fault(self, text: str) -> None:
         self.faults.append(text)
+
+
+def _is_optimized(refused: Iterable[str]) -> bool:
+    """Whether all that is missing is what onnxruntime puts in place of ONNX's own operators."""
+    return all(text.startswith("com.microsoft.") for text in refused)
 
 
 def _is_known(node: OnnxNode) -> bool:

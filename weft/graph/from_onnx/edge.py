@@ -279,6 +279,8 @@ def fault_of(node: OnnxNode, opsets: Mapping[str, int]) -> str | None:
     if node.domain not in opsets:
         return f"the model imports no operators of {node.domain!r}"
     schema = _schema(node.op, node.domain, opsets[node.domain])
+    if schema is None and node.domain:
+        return f"ONNX does not say what operators of {node.domain} mean"
     if schema is None:
         return f"no such operator in version {opsets[node.domain]}"
     if not schema.min_input <= len(node.inputs) <= schema.max_input:
@@ -312,6 +314,8 @@ def fault_in_use(node: OnnxNode, opsets: Mapping[str, int], given: Sequence[Any]
 
     ``given`` are terms: a type and a shape each, and an array where its values are known; None for what is left out.
     """
+    if not all(g is None or hasattr(g, "dtype") for g in given):  # a sequence
+        return None
     helper, made = onnx().helper, onnx().numpy_helper
     number = {t: onnx().TensorProto.DataType.Value(k) for k, t in _TYPES.items()}
     ports = [(name, g) for name, g in zip(node.inputs, given) if name and g is not None]

@@ -191,8 +191,9 @@ class OnnxModel:
         return variant
 
     def find_compiled(self, inputs: Sequence[Any]) -> tuple[Compiled, list[Any]]:
-        """What a call with ``inputs`` runs, and the arrays that it is given."""
-        arrays = self._checked(dict(zip((p.name for p in self.inputs), inputs)))
+        """What a call with ``inputs``, in order or as one mapping by name, runs, and the arrays that it is given."""
+        by_name = len(inputs) == 1 and isinstance(inputs[0], Mapping)
+        arrays = self._checked(inputs[0] if by_name else dict(zip((p.name for p in self.inputs), inputs)))
         variant = self.find(arrays)
         if variant.compiled is None:
             raise ArgumentError(f"{self._title} has nothing to run", why="all of it is known when it is compiled")

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph.formulas import joints, pointwise, windows
+from weft.graph.formulas import joints, pointwise, updates, windows
 from weft.graph.formulas.common import axis
 from weft.graph.formulas.resample import SUPPORT, taps
 from weft.graph.from_onnx.pointwise import float_only
-from weft.graph.from_onnx.table import Site, Term, check_size, known_term, lowers
+from weft.graph.from_onnx.table import Site, Term, check_size, facts_of, known_term, lowers
 from weft.ir.errors import UnsupportedError
 
 
@@ -39,15 +39,22 @@ class _Axis:
 
 @lowers("Upsample")
 def _upsample(t: Site, x: Term, scales: Term | None = None) -> Term:
-    factors = t.get("scales") if scales is None else tuple(map(float, t.known(scales)))
+    factors = t.get("scales") if scales is None else _factors(t, scales)
     along = [_Axis(d, n, math.floor(n * s), s) for d, (n, s) in enumerate(zip(x.shape, factors))]
     return _resized(t, x, along, t.get("mode", "nearest"), "asymmetric", "floor")
+
+
+def _factors(t: Site, scales: Term | None) -> list[float]:
+    factors = [] if scales is None else [float(v) for v in t.known(scales).reshape(-1)]
+    if not all(math.isfinite(f) and f > 0 for f in factors):
+        raise UnsupportedError(f"scales of {factors}")
+    return factors
 
 
 @lowers("Resize")
 def _resize(t: Site, x: Term, *given: Term | None) -> Term:
     if t.opset < 11:
-        factors = tuple(map(float, t.known(given[0])))  # type: ignore[arg-type]
+        factors = _factors(t, given[0])
         along = [_Axis(d, n, math.floor(n * s), s) for d, (n, s) in enumerate(zip(x.shape, factors))]
         return _resized(t, x, along, t.get("mode", "nearest"), "asymmetric", "floor")
     where = t.get("coordinate_transformation_mode", "half_pixel")
@@ -65,7 +72,7 @@ def _axes_to_resize(
         numbers = [float(v) for v in t.known(roi)]
         ends = list(zip(numbers[: len(dims)], numbers[len(dims) :]))
     if scales is not None and scales.shape != (0,):
-        factors = [float(v) for v in t.known(scales)]
+        factors = _factors(t, scales)
         results = [math.floor(x.shape[d] * s) for d, s in zip(dims, factors)]
     elif sizes is not None:
         results = list(t.ints(sizes))
@@ -156,3 +163,22 @@ def _extrapolated(t: Site, x: Term, along: list[_Axis]) -> Term:
             value = float(t.get("extrapolation_value", 0.0))
             x = t.make([x, known_term(mask)], pointwise.masked_fill, value)
     return x
+
+
+#: Modes by the names that versions of the operator have for them.
+_SAMPLED = {
+    "linear": "linear", "bilinear": "linear", "nearest": "nearest", "cubic": "cubic", "bicubic": "cubic",
+}  # fmt: skip
+_OUTSIDE = {"zeros": "zeros", "border": "border", "reflection": "reflection"}
+
+
+@lowers("GridSample")
+def _grid_sample(t: Site, x: Term, grid: Term) -> Term:
+    float_only(x, grid)
+    rank = x.rank - 2
+    mode, outside = facts_of(_SAMPLED, t, "mode", "linear"), facts_of(_OUTSIDE, t, "padding_mode", "zeros")
+    if rank < 1 or grid.rank != x.rank or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
+        raise UnsupportedError(f"an image of shape {x.shape} at places of shape {grid.shape}")
+    if 0 in x.shape or (mode == "cubic" and rank != 2):
+        raise UnsupportedError(f"{mode} samples of an image of shape {x.shape}")
+    return t.make([x, grid], updates.sampled, mode, outside, bool(t.get("align_corners", 0)))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.graph.formulas import joints, pointwise, views
+from weft.graph.formulas import updates as update_formulas
 from weft.graph.formulas.common import axis, broadcast
 from weft.graph.from_onnx.edge import type_of
 from weft.graph.from_onnx.table import Site, Term, attributes_or, facts_of, known_term, lowers
@@ -58,8 +59,8 @@ def _constant_of_shape(t: Site, sizes: Term) -> Term:
 @lowers("Range")
 def _range(t: Site, start: Term, limit: Term, delta: Term) -> Term:
     first, end, step = (t.known(x).item() for x in (start, limit, delta))
-    if not step:
-        raise UnsupportedError("a range of steps of 0")
+    if not step or not all(map(math.isfinite, (first, end, step))):
+        raise UnsupportedError(f"a range of steps of {step} from {first} to {end}")
     length = max(0, math.ceil((end - first) / step))
     return t.make([], pointwise.counted, length, first, step, start.dtype)
 
@@ -193,6 +194,10 @@ def concat(t: Site, *terms: Term) -> Term:
     return joined(t, terms, d)
 
 
+#: Tensors that one formula puts together, as each is a case in it.
+_MOST_JOINED = 256
+
+
 def joined(t: Site, terms: Sequence[Term], d: int) -> Term:
     """Tensors one after another along an axis."""
     shapes = {(x.shape[:d], x.shape[d + 1 :]) for x in terms}
@@ -201,6 +206,9 @@ def joined(t: Site, terms: Sequence[Term], d: int) -> Term:
     parts = [x for x in terms if 0 not in x.shape]
     if len(parts) < 2:
         return parts[0] if parts else terms[0]
+    if len(parts) > _MOST_JOINED:
+        runs = [parts[n : n + _MOST_JOINED] for n in range(0, len(parts), _MOST_JOINED)]
+        return joined(t, [joined(t, run, d) for run in runs], d)
     return t.make(parts, joints.join, d, terms[0].dtype)
 
 
@@ -238,6 +246,7 @@ def _cropped(t: Site, x: Term, before: list[int], after: list[int]) -> Term:
 @lowers("Gather")
 def gather(t: Site, x: Term, index: Term) -> Term:
     d, place = axis(t.get("axis", 0), x.rank), t.number(index)
+    _check_places(index, x.shape[d])
     if place is not None and not index.shape and -x.shape[d] <= place < x.shape[d]:
         return t.make([x], views.select, d, place % x.shape[d])
     return t.make([x, index], joints.take, d, True)
@@ -245,7 +254,15 @@ def gather(t: Site, x: Term, index: Term) -> Term:
 
 @lowers("GatherElements")
 def _gather_elements(t: Site, x: Term, index: Term) -> Term:
-    return t.make([x, index], joints.pick, axis(t.get("axis", 0), x.rank), True)
+    d = axis(t.get("axis", 0), x.rank)
+    _check_places(index, x.shape[d])
+    return t.make([x, index], joints.pick, d, True)
+
+
+def _check_places(index: Term, size: int) -> None:
+    """Refuses places that are known to be outside; others are looked at when they are used."""
+    if index.array is not None and index.array.size and not -size <= index.array.min() <= index.array.max() < size:
+        raise UnsupportedError(f"places {index.array.min()} to {index.array.max()} of {size} elements")
 
 
 @lowers("GatherND")
@@ -253,9 +270,18 @@ def _gather_many(t: Site, x: Term, index: Term) -> Term:
     return t.make([x, index], joints.pick_slices, t.get("batch_dims", 0))
 
 
+#: Comparisons that each element looking for the updates that are for it may take, all together.
+_MOST_COMPARED = 1 << 26
+
+
 @lowers("ScatterElements", "Scatter")
 def _scatter_elements(t: Site, x: Term, index: Term, updates: Term) -> Term:
     d = axis(t.get("axis", 0), x.rank)
+    fits = index.rank == x.rank and all(n <= m or k == d for k, (n, m) in enumerate(zip(index.shape, x.shape)))
+    if not fits or updates.shape != index.shape:
+        raise UnsupportedError(f"updates of shape {updates.shape} at places of shape {index.shape} of {x.shape}")
+    if index.array is None and prod(index.shape) * x.shape[d] <= _MOST_COMPARED:
+        return _scattered_along(t, x, index, updates, d)
     places = t.known(index)
     grid = list(np.indices(places.shape))
     grid[d] = np.where(places < 0, places + x.shape[d], places)
@@ -264,8 +290,13 @@ def _scatter_elements(t: Site, x: Term, index: Term, updates: Term) -> Term:
 
 @lowers("ScatterND")
 def _scatter_many(t: Site, x: Term, index: Term, updates: Term) -> Term:
+    depth = index.shape[-1]
+    if depth > x.rank or updates.shape != (*index.shape[:-1], *x.shape[depth:]):
+        raise UnsupportedError(f"updates of shape {updates.shape} at places of shape {index.shape} of {x.shape}")
+    each = prod(x.shape[depth:]) if t.get("reduction", "none") != "none" else 1
+    if index.array is None and prod(x.shape[:depth]) * prod(index.shape[:-1]) * each <= _MOST_COMPARED:
+        return _scattered_rows(t, x, index, updates)
     places = t.known(index)
-    depth = places.shape[-1]
     rows = places.reshape(-1, depth)
     rows = np.where(rows < 0, rows + np.array(x.shape[:depth]), rows)
     inner = np.indices(x.shape[depth:]).reshape(x.rank - depth, prod(x.shape[depth:])).T
@@ -274,6 +305,37 @@ def _scatter_many(t: Site, x: Term, index: Term, updates: Term) -> Term:
 
 
 _UPDATES = {"none": None, "add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
+
+
+def _scattered_along(t: Site, x: Term, index: Term, updates: Term, d: int) -> Term:
+    """Updates at computed places along an axis: each element looks for those that are for it."""
+    how = facts_of(_UPDATES, t, "reduction", "none")
+    sizes = (*index.shape[:d], x.shape[d], *index.shape[d + 1 :])
+    inner = x if sizes == x.shape else t.make([x], views.cut, (0,) * x.rank, (1,) * x.rank, sizes)
+    made = t.make([inner, index, updates], update_formulas.updated, d, how)
+    after = tuple(n - m for n, m in zip(x.shape, sizes))
+    if not any(after):
+        return made
+    there = np.pad(np.ones(sizes, bool), [(0, n) for n in after])
+    wide = t.make([made], joints.pad, (0,) * x.rank, after, 0)
+    return t.make([known_term(there), wide, x], pointwise.where, x.dtype)
+
+
+def _scattered_rows(t: Site, x: Term, index: Term, updates: Term) -> Term:
+    """Updates of slices whose first subscripts are computed: as places along one axis of all such slices."""
+    how, depth = facts_of(_UPDATES, t, "reduction", "none"), index.shape[-1]
+    rows, number, inner = prod(x.shape[:depth]), prod(index.shape[:-1]), prod(x.shape[depth:])
+    places = reshape(t, index, (number, depth))
+    flat = t.make([], pointwise.filled, (number,), 0, index.dtype)
+    for n, size in enumerate(x.shape[:depth]):
+        place = t.make([places], views.select, 1, n)
+        beyond = t.make([place], pointwise.with_number, size, "add", index.dtype)
+        is_negative = t.make([place], pointwise.compare_number, 0, "lt", index.dtype)
+        place = t.make([is_negative, beyond, place], pointwise.where, index.dtype)
+        before = t.make([flat], pointwise.with_number, size, "mul", index.dtype)
+        flat = t.make([before, place], pointwise.binary, "add", index.dtype)
+    given = [reshape(t, x, (rows, inner)), flat, reshape(t, updates, (number, inner))]
+    return reshape(t, t.make(given, update_formulas.updated, 0, how), x.shape)
 
 
 def _scattered(t: Site, x: Term, updates: Term, places: Any) -> Term:
@@ -286,6 +348,8 @@ def _scattered(t: Site, x: Term, updates: Term, places: Any) -> Term:
         raise UnsupportedError(f"updates in {x.shape}")
     if not len(places):
         return x
+    if (places < 0).any() or (places >= np.array(x.shape)).any():
+        raise UnsupportedError(f"updates outside of {x.shape}")
     flat = np.ravel_multi_index(tuple(places.T), x.shape, mode="raise")
     values = reshape(t, updates, (prod(updates.shape),))
     for turn in _turns(flat) if how else [np.arange(len(flat))]:

@@ -187,6 +187,8 @@ def _instance_norm(t: Site, x: Term, gain: Term, shift: Term) -> Term:
 @lowers("GroupNormalization")
 def _group_norm(t: Site, x: Term, gain: Term, shift: Term) -> Term:
     groups = t.get("num_groups")
+    if groups < 1 or x.shape[1] % groups:
+        raise UnsupportedError(f"{x.shape[1]} channels in {groups} groups")
     if t.opset < 21:
         each = x.shape[1] // groups
         gain, shift = (_spread(t, g, each) for g in (gain, shift))
@@ -268,7 +270,8 @@ def _letters(part: str, rank: int) -> str:
 @lowers("TopK")
 def _top(t: Site, x: Term, count: Term | None = None) -> tuple[Term, Term]:
     d, k = axis(t.get("axis", -1), x.rank), t.get("k") if count is None else t.ints(count)[0]
-    if k > x.shape[d] or x.shape[d] > 1024:
+    compared = prod(x.shape) * x.shape[d]  # each element with each
+    if k > x.shape[d] or (x.shape[d] > 1024 and compared > 1 << 26):
         raise UnsupportedError(f"the first {k} of {x.shape[d]} elements")
     if k == 0:
         raise UnsupportedError("none of the elements")

@@ -46,6 +46,13 @@ class Term:
         return len(self.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class Many:
+    """A sequence of tensors."""
+
+    terms: tuple[Term, ...]
+
+
 class NeedsValues(Exception):
     """Sizes depend on the values of these inputs of the model."""
 
@@ -171,7 +178,7 @@ def check_size(shape: Shape, dtype: DType) -> None:
         raise UnsupportedError(f"a tensor of shape {shape} has {size} bytes", why="this machine has less memory")
 
 
-Lowering = Callable[..., "Term | Sequence[Term | None]"]
+Lowering = Callable[..., "Term | Many | Sequence[Term | None]"]
 #: By the name of an operator of ONNX's own domain.
 TABLE: dict[str, Lowering] = {}
 

@@ -19,22 +19,26 @@ from weft.graph.from_onnx import pointwise as onnx_pointwise
 from weft.graph.from_onnx import quantize as onnx_quantize
 from weft.graph.from_onnx import recurrent as onnx_recurrent
 from weft.graph.from_onnx import resize as onnx_resize
+from weft.graph.from_onnx import sequences as onnx_sequences
 from weft.graph.from_onnx import shapes as onnx_shapes
 from weft.graph.from_onnx import sums as onnx_sums
 from weft.graph.from_onnx import windows as onnx_windows
 from weft.graph.from_onnx.check import DEEPEST, tell
 from weft.graph.from_onnx.edge import body_of, fault_in_use
 from weft.graph.from_onnx.file import Foreign, OnnxFile, OnnxFunction, OnnxGraph, OnnxNode, Parameter, needed_nodes
-from weft.graph.from_onnx.table import TABLE, NeedsValues, Site, Term, known_term
+from weft.graph.from_onnx.sequences import TAKE_SEQUENCES
+from weft.graph.from_onnx.table import TABLE, Many, NeedsValues, Site, Term, known_term
 from weft.graph.graph import Graph
 from weft.ir.dtype import DType
 from weft.ir.errors import Error, InternalError, UnsupportedError
 from weft.ir.numerics import Numerics
 
-_ENTRIES = (onnx_pointwise, onnx_quantize, onnx_recurrent, onnx_resize, onnx_shapes, onnx_sums, onnx_windows)
+_ENTRIES = (
+    onnx_pointwise, onnx_quantize, onnx_recurrent, onnx_resize, onnx_sequences, onnx_shapes, onnx_sums, onnx_windows,
+)  # fmt: skip
 #: How often a loop may go round, as each time has its own nodes.
 _MOST_ROUNDS = 256
-#: Nodes that functions and loops may be taken apart into.
+#: Nodes that functions and loops may be taken apart into, beside those that a model has.
 _MOST_NODES = 20_000
 
 
@@ -70,7 +74,7 @@ class _Refused:
     """In place of a tensor that could not be made."""
 
 
-Scope = dict[str, "Term | _Refused"]
+Scope = dict[str, "Term | Many | _Refused"]
 
 
 class _Translation:
@@ -79,6 +83,7 @@ class _Translation:
         self.constants: dict[int, tuple[Any, str]] = {}
         self.refusals: dict[str, None] = {}
         self.depth = self.count = 0
+        self.most = len(file.graph.nodes) + _MOST_NODES
 
     def run(self, looks: Mapping[str, tuple[DType, tuple[int, ...]]], values: Mapping[str, Any]) -> Translated:
         scope: Scope = self._stored(self.file.graph)
@@ -95,10 +100,13 @@ class _Translation:
             self._nodes(needed_nodes(graph.nodes, set(wanted)), scope, self.file.opsets)
         except _TooMany:
             raise UnsupportedError(
-                f"{self.file.where} has more than {_MOST_NODES} nodes",
+                f"{self.file.where} has more than {self.most} nodes",
                 why="functions and loops are taken apart, each call and each round by itself",
                 help="see that it is not built to have no end",
             ) from None
+        for name in wanted:
+            if isinstance(scope[name], Many):
+                self.refusals.setdefault(f"output `{name}` is a sequence")
         self._refuse()
         made = tuple(t for name in wanted if isinstance(t := scope[name], Term))
         edges = [t.edge for t in made if t.edge is not None]
@@ -123,10 +131,10 @@ class _Translation:
     def _nodes(self, nodes: Iterable[OnnxNode], scope: Scope, opsets: Mapping[str, int]) -> None:
         for node in nodes:
             self.count += 1
-            if self.count > _MOST_NODES:
+            if self.count > self.most:
                 raise _TooMany
             given = [scope[name] if name else None for name in node.inputs]
-            made: Sequence[Term | None] | None = None
+            made: Sequence[Term | Many | None] | None = None
             if not any(isinstance(g, _Refused) for g in given):
                 made = self._try(node, given, scope, opsets)
             for n, name in enumerate(node.outputs):
@@ -159,6 +167,8 @@ class _Translation:
         control = {"If": self._branch, "Loop": self._loop, "Scan": self._scan}
         if function is None and node.op in control and not node.domain:
             return control[node.op](node, given, scope, opsets)
+        if function is None and node.op not in TAKE_SEQUENCES and any(isinstance(g, Many) for g in given):
+            raise UnsupportedError("a sequence as input")
         if function is None and node.op in TABLE and not node.domain:
             return self._entry(node, given, opsets)
         if function is None:
@@ -172,7 +182,7 @@ class _Translation:
 
     def _entry(self, node: OnnxNode, given: list[Any], opsets: Mapping[str, int]) -> Any:
         made = TABLE[node.op](self._site(node, opsets), *given)
-        return [made] if isinstance(made, Term) else made
+        return [made] if isinstance(made, (Term, Many)) else made
 
     def _call(self, node: OnnxNode, function: OnnxFunction, given: list[Any]) -> Any:
         """The nodes of a function in place of the node."""
@@ -253,13 +263,15 @@ def _row(site: Site, x: Term, d: int, place: int) -> Term:
 
 
 def _stacked(site: Site, row: list[Term], d: int = 0) -> Term:
+    if any(isinstance(x, Many) for x in row):
+        raise UnsupportedError("sequences that a loop collects")
     d = axis(d, row[0].rank + 1)
     parts = [onnx_shapes.reshape(site, x, (*x.shape[:d], 1, *x.shape[d:])) for x in row]
     return onnx_shapes.joined(site, parts, d)
 
 
-def _term(value: Any) -> Term | None:
-    return value if isinstance(value, Term) else None
+def _term(value: Any) -> Term | Many | None:
+    return value if isinstance(value, (Term, Many)) else None
 
 
 def _bound(node: OnnxNode, attributes: Mapping[str, Any], caller: str) -> OnnxNode:

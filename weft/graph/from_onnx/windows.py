@@ -49,6 +49,11 @@ def _halves(total: list[int], more_after: bool) -> tuple[Ints, Ints]:
 @lowers("Conv")
 def _convolution(t: Site, x: Term, weight: Term, bias: Term | None = None) -> Term:
     float_only(x)
+    return convolved(t, x, weight, bias)
+
+
+def convolved(t: Site, x: Term, weight: Term, bias: Term | None) -> Term:
+    """A convolution as the attributes of the node say, of floats or integers of one type."""
     kernel, groups = weight.shape[2:], t.get("group", 1)
     _check_channels(x.shape[1], weight.shape[1] * groups, weight.shape[0], groups)
     strides, dilations = _sized(t, "strides", len(kernel), 1), _sized(t, "dilations", len(kernel), 1)

@@ -100,7 +100,9 @@ class NumpyArrays:
 
     def view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
         byte_strides = tuple(s * array.itemsize for s in strides)
-        return np.lib.stride_tricks.as_strided(_moved(array, offset), shape, byte_strides)
+        made = np.lib.stride_tricks.as_strided(_moved(array, offset), shape, byte_strides)
+        # numpy's own way through an interface has no name for bfloat16
+        return made if made.dtype == array.dtype else made.view(array.dtype)
 
     def over(self, memory: Any, offset: int, edge: Edge, strides: tuple[int, ...]) -> Any:
         dtype = to_numpy(edge.dtype)
