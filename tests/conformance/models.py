@@ -68,7 +68,7 @@ def check(ours: list[Any], theirs: list[Any], exact: list[Any]) -> None:
         x, y, z = a.double(), b.double(), e.double()
         z = torch.where(z.isfinite(), z, y)  # masks by the least float32 may be none in float64
         assert torch.equal(x.isfinite(), y.isfinite()), f"result {n}: other elements are finite"
-        off, own = ((v - z)[y.isfinite()].abs().max().item() if y.numel() else 0.0 for v in (x, y))
+        off, own = ((v - z)[y.isfinite()].abs().max().item() if y.isfinite().any() else 0.0 for v in (x, y))
         scale = z[z.isfinite()].abs().max().item() if z.isfinite().any() else 0.0
         allowed = max(4 * own, 30 * torch.finfo(b.dtype).eps * scale, 1e-12)
         assert off <= allowed, f"result {n} is off by {off:.3g}, eager by {own:.3g}, largest {scale:.3g}"
@@ -97,7 +97,7 @@ def _run_compile(model: Any, args: Any, outcome: Outcome) -> list[Any]:
     if isinstance(part, str):
         outcome.verdict, outcome.why = "eager", part
     else:
-        _told(part.models if hasattr(part, "models") else [part.model], outcome)
+        told(part.models if hasattr(part, "models") else [part.model], outcome)
         if hasattr(part, "models"):
             outcome.verdict, outcome.why = "parts", f"{len(part.models)}: {part.reason} {outcome.why}"
     return tensors_of(made)
@@ -110,11 +110,11 @@ def _run_dynamo(model: Any, args: Any, outcome: Outcome) -> list[Any]:
 
     torch_backend.register()
     made = torch.compile(model, backend="weft")(*args)
-    _told(torch_backend.COMPILED, outcome)
+    told(torch_backend.COMPILED, outcome)
     return tensors_of(made)
 
 
-def _told(models: list[Any], outcome: Outcome) -> None:
+def told(models: list[Any], outcome: Outcome) -> None:
     reasons = [m.reason for m in models if m.reason] + [v.reason for m in models for v in _variants(m) if v.reason]
     if reasons:
         outcome.verdict, outcome.why = "eager", str(reasons)

@@ -4,7 +4,8 @@ Memory is what counts, so elements are read in the order they lie in. Where they
 results run in the lanes of a few registers (the code generator's own way with one innermost loop): dimensions that
 follow one another are walked through as one, so that it is long. Where they are reduced across memory, lanes are
 neighbouring results: a few vectors of them stay in registers; of more, some rows are added up before their sum is added
-to what is in the first cache. Where results are too few for all threads, each thread makes parts of them.
+to what is in the first cache. Where results are too few for all threads, each thread makes parts of them; and sums of
+many floats are sums of partial sums, which are rounded better.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ VECTORS = 8
 LONG_ROW = 16384
 #: Rows added up before their sum is added to results in the cache.
 ROWS = 8
+#: Elements of a sum from which on it is one of partial sums: rounding grows with what one accumulator takes, for ten
+#: million float32 of one sign to 2e-5 of the result.
+LONG_SUM = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +279,23 @@ def _block_size(draft: Draft, stage: Stage, extent: int | None) -> int:
     return -(-extent // (blocks * tile)) * tile
 
 
+def _is_long(draft: Draft, stage: Stage) -> bool:
+    """Whether so much goes into each sum that it is rounded better in parts, whose results the first cache holds."""
+    dtype = stage.write.buffer.dtype
+    if stage.op != "+" or not dtype.is_float or dtype.bits > 32 or not may_reorder(draft, stage):
+        return False
+    return _long_parts(stage) > 1 and _long_parts(stage) * _count(stage.spatial) * dtype.itemsize <= draft.cache("L1")
+
+
+def _long_parts(stage: Stage) -> int:
+    return -(-_count(stage.reductions) // LONG_SUM)
+
+
 def _needs_parts(draft: Draft, stage: Stage, along: StageIter | None) -> bool:
-    """Whether threads pay, and there is not a piece of the result for each that is worth reading by itself."""
+    """Whether threads pay, and there is not a piece of the result for each that is worth reading by itself; or sums are
+    long."""
+    if _is_long(draft, stage):
+        return True
     if not draft.pays_threads(stage) or not may_reorder(draft, stage):
         return False
     pieces = _count(stage.spatial)
@@ -288,17 +307,24 @@ def _needs_parts(draft: Draft, stage: Stage, along: StageIter | None) -> bool:
 
 
 def _in_parts(draft: Draft, name: str, along: StageIter | None) -> str:
-    """The block of partial results: the longest reduction, one across memory if there is one, cut for the threads."""
+    """The block of partial results: the longest reduction, one across memory if there is one, cut for the threads, and
+    so that no part is long."""
     stage = draft.stage(name)
+    threads = draft.threads if draft.pays_threads(stage) else 1
+    wanted = max(CHUNKS * threads if threads > 1 else 1, _long_parts(stage) if _is_long(draft, stage) else 1)
     cut = max((i for i in stage.reductions if i.loop), key=lambda i: (i is not along and _count([i]) > 1, _count([i])))
-    pieces = min(_count([cut]), CHUNKS * draft.threads)
+    pieces = min(_count([cut]), wanted)
     part, inner = draft.s.split(stage.loop_of(cut.name), -(-_count([cut]) // pieces))
     draft.s.reorder(part, *(x for x in draft.stage(name).loops if x not in (str(part), str(inner))), inner)
     block, partial = draft.s.rfactor(part)
-    draft.s.parallel(part)
+    if threads > 1:
+        draft.s.parallel(part)
     if along is not None and not along.is_reduction and _count(stage.spatial) > VECTORS * draft.lanes(stage):
         # Threads that add to neighbouring rows of memory would take the line between them from one another.
         draft.s.cache_write(partial, scope="global", at=part)
-    what = f"partial results of {pieces} parts of `{cut.name}` on {draft.threads} threads"
-    draft.decide("parallel", name, what, "results are too few for all threads")
+    what = f"partial results of {pieces} parts of `{cut.name}`"
+    if threads > 1:
+        draft.decide("parallel", name, f"{what} on {threads} threads", "results are too few for all threads")
+    else:
+        draft.decide("tiling", name, what, "a long sum is rounded better in parts")
     return str(block)

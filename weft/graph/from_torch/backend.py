@@ -17,7 +17,7 @@ from weft.graph.from_torch.edge import (
     register_backend,
     torch,
 )
-from weft.graph.from_torch.exported import ExportedModel, OtherWeightsError, kind_of
+from weft.graph.from_torch.exported import ExportedModel, OtherWeightsError, Prepared, kind_of
 from weft.graph.from_torch.model import FxModel, Options, begin_of
 from weft.graph.from_torch.module_state import ModuleShape
 from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, BeforeCall, InParts, compile_part
@@ -105,28 +105,41 @@ class CompiledModel:
         return self._call_slowly(args, named)
 
     def _call_slowly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        leaves: Sequence[Any]
         last = self._last
         if last is not None and last.wants_gradients(()):
             return self._call_for_gradients(args, named)
+        with self._lock:  # while another thread traces the model, that has other tensors in it
+            found, prepared = self._prepare(args, named)
+        if not isinstance(found, ExportedModel):
+            return self._call_traced(found, args, named)
+        if prepared is None:
+            return self._call_for_gradients(args, named)
+        made = found.run(prepared)
+        with self._table_lock:
+            self._make_fast(found)
+        return made
+
+    def _prepare(
+        self, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[ExportedModel | InParts | str, Prepared | None]:
+        """What takes such arguments, and what it runs with them; nothing where gradients are wanted."""
+        leaves: Sequence[Any]
         self._forget_another_model()
-        if last is not None and last is self._last and not named and last.mode == self._mode() and last.takes(args):
+        last = self._last
+        if last is not None and not named and last.mode == self._mode() and last.takes(args):
             part, leaves = last, args
         else:
             found, leaves = self.find(args, named)
             if not isinstance(found, ExportedModel):
-                return self._call_traced(found, args, named)
+                return found, None
             part = self._last = found
         if part.wants_gradients(leaves):
-            return self._call_for_gradients(args, named)
+            return part, None
         try:
-            made = part(leaves)
+            return part, part.prepare(leaves)
         except OtherWeightsError:
             self._begin_again()
-            return self._call_slowly(args, named)
-        with self._table_lock:
-            self._make_fast(part)
-        return made
+            return self._prepare(args, named)
 
     def _call_for_gradients(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         self.tell(f"{AS_EAGER}: {GRADIENTS}", stacklevel=4)
@@ -196,16 +209,19 @@ class CompiledModel:
         """What takes such arguments, made now or before, or why nothing does; and the tensors among them."""
         self._forget_another_model()
         leaves, spec = flatten((args, dict(named)))
-        nested = str(spec), self._mode()
+        nested: tuple[Any, ...] = (str(spec), self._mode())
         key = self._key(nested, leaves)
         try:
             found = self.parts.get(key)
         except TypeError:  # a numpy array, say: nothing to remember a model by
             strange = [leaf for leaf in leaves if type(leaf).__hash__ is None]
             return f"an argument is a {type(strange[0]).__name__}" if strange else "arguments without a hash", leaves
+        if isinstance(found, ExportedModel) and found.writes_shared(leaves):
+            nested = (*nested, _memories(leaves))
+            found = self.parts.get(self._key(nested, leaves))
         if found is None:
             with self._lock:
-                found = self.parts.get(key) or self._export(args, dict(named), leaves, nested)
+                found = self.parts.get(self._key(nested, leaves)) or self._export(args, dict(named), leaves, nested)
                 self._keep(self._key(nested, leaves), found)
         return found, leaves
 
@@ -251,7 +267,9 @@ class CompiledModel:
             who = "" if isinstance(error, UnsupportedError) else "torch.export: "
             return InParts(f"{who}{reason_of(error)}", *self._in_parts)
         self._sees_memory = self._sees_memory or part.model.sees_memory
-        is_plain = all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) and not part.model.sees_memory
+        is_plain = all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) and not (
+            part.model.sees_memory or program.updates
+        )
         part.kinds = tuple(map(kind_of, leaves)) if is_plain else None
         part.names = tuple(named)
         return part
@@ -263,10 +281,24 @@ class CompiledModel:
         return compile_in_parts(self.model, of_model), models
 
 
-def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | None = None) -> CompiledModel:
+def _memories(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Which tensors lie in one memory, and where in it."""
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch().Tensor)]
+    memories = [t.untyped_storage().data_ptr() for t in tensors]
+    return tuple((memories.index(m), begin_of(t)) for m, t in zip(memories, tensors))
+
+
+def compile(
+    model: Any,
+    example_inputs: Any = (),
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CompiledModel:
     """``model`` compiled for ``example_inputs``; a call with other sizes compiles it for these too.
 
-    ``model`` is a module or a function of tensors, ``example_inputs`` a tensor or a tuple of arguments.
+    ``model`` is a module or a function of tensors, ``example_inputs`` a tensor or a tuple of arguments, ``kwargs``
+    those that calls give by name.
     ``options={"check": "first"}`` compares the first call with eager, and stays with eager where they differ;
     ``{"weights": "mapped"}`` moves the model's own weights into a file, so that memory has one copy of what was packed.
     """
@@ -277,8 +309,9 @@ def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | Non
         )
     compiled = CompiledModel(model, _options(options))
     args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
-    with torch().no_grad(), workers_for(model, args):
-        part, leaves = compiled.find(args, {})
+    named = dict(kwargs or {})
+    with torch().no_grad(), workers_for(model, (*args, *named.values())):
+        part, leaves = compiled.find(args, named)
         if isinstance(part, ExportedModel):
             part.model.find(part.arguments(leaves))
         else:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from weft.graph.from_torch.encoder_layers import whole_layers_apart
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import UnsupportedError
 from weft.ir.numerics import Numerics
@@ -61,6 +62,7 @@ def decompositions() -> dict[Any, Any]:
     from torch._decomp import core_aten_decompositions, decomposition_table
 
     further = {op: fn for op, fn in decomposition_table.items() if _packet(op) in TAKEN_APART}
+    further |= whole_layers_apart(torch())
     return further | {op: fn for op, fn in core_aten_decompositions().items() if _packet(op) not in WHOLE}
 
 
@@ -85,6 +87,13 @@ def lower_module(gm: Any, example_inputs: Sequence[Any], compiler: Callable[[Any
         fw_compiler=plain, bw_compiler=plain, inference_compiler=compiler, decompositions=decompositions()
     )
     return lower(gm, example_inputs)
+
+
+def asks_dynamo_again(error: Exception) -> bool:
+    """Whether an error is Dynamo's own, by which it traces once more: so it leaves open a number that changes."""
+    from torch._dynamo.exc import RestartAnalysis
+
+    return isinstance(error, RestartAnalysis)
 
 
 def static_inputs() -> frozenset[int]:
@@ -341,10 +350,13 @@ def plain_results(gm: Any) -> list[tuple[int, Any]]:
     return [(n, value) for n, value in enumerate(output.args[0]) if not isinstance(value, torch().fx.Node)]
 
 
-def with_tensors_alone(gm: Any) -> Any:
-    """``gm``, which gives no plain values any more: who reads its signature knows them."""
+def with_tensors_alone(gm: Any, others: Iterable[int] = ()) -> Any:
+    """``gm``, which gives no plain values any more, nor what is at places ``others``: who reads its signature knows
+    them."""
     (output,) = (node for node in gm.graph.nodes if node.op == "output")
-    kept = tuple(value for value in output.args[0] if isinstance(value, torch().fx.Node))
+    left = {*others}
+    results = enumerate(output.args[0])
+    kept = tuple(value for n, value in results if isinstance(value, torch().fx.Node) and n not in left)
     if len(kept) < len(output.args[0]):
         output.args = (kept,)
         gm.recompile()

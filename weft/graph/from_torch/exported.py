@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from weft.graph.from_torch.edge import torch, unflatten
-from weft.graph.from_torch.model import FxModel, Options, strides_of
+from weft.graph.from_torch.model import FxModel, Options, Variant, strides_of
 from weft.graph.from_torch.module_state import Row
 from weft.graph.from_torch.nest import TENSOR, nest_results
 from weft.graph.from_torch.trace import Traced
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH
 from weft.runtime.fastcall import Specialization
+
+#: What was compiled for a call, and all inputs of it.
+Prepared: TypeAlias = "tuple[Variant, list[Any]]"
 
 
 def kind_of(leaf: Any) -> Any:
@@ -95,6 +98,17 @@ class ExportedModel:
             given[place] = leaves[leaf]
         return given
 
+    def writes_shared(self, leaves: Sequence[Any]) -> bool:
+        """Whether something that it writes to lies in the memory of an argument: to the program these are two tensors,
+        and a write to one is not seen in the other."""
+        updates = self.model.updates
+        if not updates:
+            return False
+        given = self.arguments(leaves)
+        places = [place for place, _ in self._user if isinstance(given[place], torch().Tensor)]
+        memories = {place: given[place].untyped_storage().data_ptr() for place in {*places, *updates}}
+        return any(memories[a] == memories[b] for a in updates for b in places if a != b)
+
     def checked_arguments(self, leaves: Sequence[Any]) -> list[Any]:
         given = self.arguments(leaves)
         self._check_looks(given)
@@ -117,13 +131,21 @@ class ExportedModel:
         return self.fast
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
+        return self.run(self.prepare(leaves))
+
+    def prepare(self, leaves: Sequence[Any]) -> Prepared:
+        """What a call with ``leaves`` runs, compiled where it was not."""
         given = self.arguments(leaves)
         variant = None if self._variant is None else self._variant.newest
         if variant is None or not self.model.is_current(variant, given):
             self._check_looks(given)
             variant = self.model.find(given)
         self._variant = variant
-        made = self.model.run(variant, given)
+        return variant, given
+
+    def run(self, prepared: Prepared) -> Any:
+        """The results of a call, nested as the model has them."""
+        made = self.model.run(*prepared)
         return made[0] if self._is_single else self._nest(made)
 
     def _nest_flat(self, made: Any) -> Any:

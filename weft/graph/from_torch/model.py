@@ -48,7 +48,7 @@ class Options:
 
 
 @dataclass(eq=False)
-class _Variant:
+class Variant:
     """What was compiled for one set of sizes; ``reason`` where that failed."""
 
     compiled: Compiled | None = None
@@ -62,10 +62,10 @@ class _Variant:
     #: calls of code for many sizes; None where it is for these sizes, or will be
     calls: int | None = None
     #: what was compiled for just these sizes meanwhile
-    replacement: _Variant | None = None
+    replacement: Variant | None = None
 
     @property
-    def newest(self) -> _Variant:
+    def newest(self) -> Variant:
         return self if self.replacement is None else self.replacement
 
 
@@ -93,7 +93,7 @@ class FxModel:
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        self.variants: dict[Any, _Variant] = {}
+        self.variants: dict[Any, Variant] = {}
         self._lock, self._counting = threading.RLock(), threading.Lock()
         self._static = sorted(self.static)
         holders = [node for node in self.gm.graph.nodes if node.op == "placeholder"] if self.static else []
@@ -109,7 +109,7 @@ class FxModel:
         """One call; the results, without those that are updates."""
         return self.run(self.find(args), args)
 
-    def run(self, variant: _Variant, args: Sequence[Any]) -> list[Any]:
+    def run(self, variant: Variant, args: Sequence[Any]) -> list[Any]:
         """A call of what `find` found for such arguments."""
         compiled = variant.compiled  # another thread may find it wrong meanwhile
         if compiled is None:
@@ -120,7 +120,7 @@ class FxModel:
             self._count(variant, args)
         return compiled.executable.run_checked([args[n] for n in variant.places])
 
-    def _count(self, variant: _Variant, args: Sequence[Any]) -> None:
+    def _count(self, variant: Variant, args: Sequence[Any]) -> None:
         """Asks for code for just these sizes where they are met often."""
         with self._counting:
             if variant.calls is None:  # another thread has asked
@@ -135,7 +135,7 @@ class FxModel:
         if len(special) < MOST_SPECIAL:
             BACKGROUND.submit(functools.partial(self._specialize, variant, list(args)))
 
-    def _specialize(self, before: _Variant, args: Sequence[Any]) -> None:
+    def _specialize(self, before: Variant, args: Sequence[Any]) -> None:
         """Code for just the sizes of ``args`` in place of that for many."""
         sizes = self.sizes.closed()
         with no_modes(), torch().no_grad():
@@ -150,7 +150,7 @@ class FxModel:
             if before.fast is not None:
                 before.fast.forget()
 
-    def find(self, args: Sequence[Any]) -> _Variant:
+    def find(self, args: Sequence[Any]) -> Variant:
         key = tuple(
             (a.shape, strides_of(a), a.dtype, a.device, a.is_neg()) if isinstance(a, torch().Tensor) else a
             for n, a in enumerate(args)
@@ -174,18 +174,18 @@ class FxModel:
                 trim_heap()
         return variant
 
-    def _current(self, key: Any, args: Sequence[Any]) -> _Variant | None:
+    def _current(self, key: Any, args: Sequence[Any]) -> Variant | None:
         variant = self.variants.get(key)
         is_current = variant is not None and (variant.compiled is None or self.is_current(variant, args))
         return variant if is_current else None
 
-    def is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
+    def is_current(self, variant: Variant, args: Sequence[Any]) -> bool:
         """Whether parameters are where they were, and unchanged as far as torch counts changes."""
         if variant.fast is not None and all(args[n] is t for n, t in zip(self._static, variant.constants)):
             return bool(variant.fast.is_current())
         return variant.stamps == _stamps([args[n] for n in self._watched])
 
-    def _compile(self, args: Sequence[Any], sizes: OpenSizes | None = None) -> _Variant:
+    def _compile(self, args: Sequence[Any], sizes: OpenSizes | None = None) -> Variant:
         sizes = sizes or self.sizes
         constants = {n: args[n] for n in self._static}
         if self.options.weights == "mapped":
@@ -209,12 +209,12 @@ class FxModel:
                 kept.save(graph, compiled)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(refused(error))
-        made = _Variant(compiled, None, tuple(constants.values()), stamps, places)
+        made = Variant(compiled, None, tuple(constants.values()), stamps, places)
         made.calls = 0 if compiled.is_open else None
         made.fast = self._fast(made)
         return made
 
-    def _fast(self, variant: _Variant) -> FastModel | None:
+    def _fast(self, variant: Variant) -> FastModel | None:
         assert variant.compiled is not None
         executable, fields = variant.compiled.executable, state_fields()
         if fields is None or self.is_autocast or any(t.is_inference() for t in variant.constants):
@@ -230,9 +230,9 @@ class FxModel:
         asked = torch().is_grad_enabled if has_gradients else None, autocast_enabled()
         return kind(executable, weights, fields, asked, left)
 
-    def _failed(self, reason: str) -> _Variant:
+    def _failed(self, reason: str) -> Variant:
         warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)
-        return _Variant(reason=reason)
+        return Variant(reason=reason)
 
     def _refuse_tensors(self, args: Sequence[Any]) -> None:
         if any(isinstance(a, torch().Tensor) and a.layout != torch().strided for a in args):
@@ -251,7 +251,7 @@ class FxModel:
             args[place].copy_(made[number])
         return [m for n, m in enumerate(made) if n not in self.updates.values()]
 
-    def _check(self, variant: _Variant, compiled: Compiled, args: Sequence[Any]) -> list[Any]:
+    def _check(self, variant: Variant, compiled: Compiled, args: Sequence[Any]) -> list[Any]:
         before = [a.clone() if isinstance(a, torch().Tensor) and n in self.updates else a for n, a in enumerate(args)]
         made = compiled.executable.run_checked([args[n] for n in variant.places])
         expected = self._eager(before)

@@ -7,8 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.graph.from_torch.edge import flatten, lower_module, plain_results, static_inputs, torch, with_tensors_alone
+from weft.graph.faults import reason_of
+from weft.graph.from_torch.edge import (
+    asks_dynamo_again,
+    flatten,
+    lower_module,
+    plain_results,
+    static_inputs,
+    torch,
+    with_tensors_alone,
+)
 from weft.graph.from_torch.model import FxModel, Options
+from weft.graph.from_torch.symbolic import SizeResults
 
 #: Parts that are remembered for `explain`; the last ones.
 _MOST_REMEMBERED = 64
@@ -26,15 +36,17 @@ def compile_part(gm: Any, example_inputs: Sequence[Any], options: Options, model
         return _told(gm, GRADIENTS, models)
 
     def compiler(module: Any, _inputs: Sequence[Any]) -> Any:
+        sizes = SizeResults(module)
         plain = plain_results(module)
-        model = FxModel(with_tensors_alone(module), static_inputs(), options)
+        model = FxModel(with_tensors_alone(module, sizes.places), static_inputs(), options)
         _remember(model, models)
 
         def run(args: list[Any]) -> list[Any]:
             given = list(args)
             args.clear()  # the caller holds nothing: what is no longer used may go
+            numbers = sizes.find(given)
             made = model(given)
-            for place, value in plain:
+            for place, value in sorted([*plain, *numbers]):
                 made.insert(place, value)
             return made
 
@@ -44,7 +56,9 @@ def compile_part(gm: Any, example_inputs: Sequence[Any], options: Options, model
     try:
         return lower_module(gm, example_inputs, compiler)
     except Exception as error:  # whatever torch cannot take apart, it can still run
-        return _told(gm, f"{type(error).__name__}: {error}", models)
+        if asks_dynamo_again(error):
+            raise
+        return _told(gm, reason_of(error), models)
 
 
 def _wants_gradients(gm: Any, inputs: Sequence[Any]) -> bool:

@@ -25,11 +25,10 @@ def _register_unary() -> None:
 
 
 def _register_binary() -> None:
-    names = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "maximum", "minimum": "minimum",
-             "remainder": "remainder", "fmod": "fmod", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
-             "bitwise_xor": "bitwise_xor", "pow": "pow", "atan2": "atan2", "hypot": "hypot", "copysign": "copysign",
-             "fmax": "fmax", "fmin": "fmin",
-             "__and__": "bitwise_and", "__or__": "bitwise_or", "floor_divide": "floor_divide"}  # fmt: skip
+    same = ("add", "sub", "mul", "div", "maximum", "minimum", "remainder", "fmod", "pow", "atan2", "hypot", "copysign",
+            "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor", "floor_divide")  # fmt: skip
+    names = {name: name for name in same}
+    names |= {"true_divide": "div", "__and__": "bitwise_and", "__or__": "bitwise_or"}
     for aten, name in names.items():
         overloads = [f"{aten}.{o}" for o in ("Tensor", "Scalar", "default", "Tensor_Tensor")]
         lowers(*overloads)(lambda t, a, b, name=name, **rest: arithmetic(t, name, a, b, **rest))
@@ -70,6 +69,23 @@ def arithmetic(t: Site, name: str, a: Any, b: Any, *, alpha: Any = 1, rounding_m
 @lowers("div.Tensor_mode", "div.Scalar_mode")
 def _divide(t: Site, a: Any, b: Any, *, rounding_mode: str | None = None) -> str:
     return arithmetic(t, "div", a, b, rounding_mode=rounding_mode)
+
+
+@lowers("__rshift__.Scalar", "bitwise_right_shift.Tensor_Scalar")
+def _shift_right(t: Site, x: Edge, places: Any) -> str:
+    return arithmetic(t, "floor_divide", x, _power_of_two(x, places))
+
+
+@lowers("__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar")
+def _shift_left(t: Site, x: Edge, places: Any) -> str:
+    return arithmetic(t, "mul", x, _power_of_two(x, places))
+
+
+def _power_of_two(x: Edge, places: Any) -> int:
+    """What shifting by so many places divides by; shifts by as many as there are, or none, are torch's own."""
+    if not x.dtype.is_integer or not isinstance(places, int) or not 0 <= places < x.dtype.bits - 1:
+        raise UnsupportedError("shifts by as many places as a number has")
+    return 1 << places
 
 
 @lowers("rsub.Scalar", "rsub.Tensor")

@@ -49,6 +49,28 @@ def check_sizes(said: Sequence[Any], given: Sequence[Any]) -> None:
     numbers.check_guards()
 
 
+class SizeResults:
+    """Results of a graph that are sizes of its inputs, or follow from them: numbers in each call."""
+
+    def __init__(self, gm: Any) -> None:
+        (output,) = (node for node in gm.graph.nodes if node.op == "output")
+        self._said = [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
+        known = {s.node.expr for said in self._said for s in _sizes(said) if _is_symbol(s)}
+        values: list[tuple[int, Any]] = [
+            (n, value.meta.get("val")) for n, value in enumerate(output.args[0]) if isinstance(value, torch().fx.Node)
+        ]
+        self._values = {n: v for n, v in values if _is_symbol(v) and v.node.expr.free_symbols <= known}
+        #: where they are among the results
+        self.places = frozenset(self._values)
+
+    def find(self, given: Sequence[Any]) -> list[tuple[int, Any]]:
+        """These numbers in a call, with their places."""
+        if not self._values:
+            return []
+        numbers = _Numbers(self._said, given)
+        return [(n, numbers.find(value)) for n, value in self._values.items()]
+
+
 class _Numbers:
     """What symbols are in one call, and so what any expression of them is."""
 

@@ -21,13 +21,19 @@ MOST_COMPARED = 64
 
 
 def lowers(*names: str) -> Callable[[Entry], Entry]:
-    """Puts a function into the table under names of aten operators."""
+    """Puts a function into the table under names of aten operators; those of ``prims`` say so."""
 
     def put(entry: Entry) -> Entry:
-        TABLE.update(dict.fromkeys((f"aten.{n}" if "." in n else f"aten.{n}.default" for n in names), entry))
+        TABLE.update(dict.fromkeys(map(_full_name, names), entry))
         return entry
 
     return put
+
+
+def _full_name(name: str) -> str:
+    if name.startswith("prims."):
+        return f"{name}.default"
+    return f"aten.{name}" if "." in name else f"aten.{name}.default"
 
 
 class Site:
