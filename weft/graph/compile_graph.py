@@ -42,7 +42,6 @@ from weft.runtime.paged_file import page_out
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
-
 #: A group, its one product or convolution that a library has too, and what its code depends on.
 _Product = tuple[Group, Fragment, Prepared]
 
