@@ -54,6 +54,8 @@ class GraphBuilder:
         self._counts: dict[str, int] = {}
         #: values of tensors that somebody chose formulas by, None for those that an input takes part in
         self.known: dict[str, Any] = {}
+        #: what these values say, by who asked
+        self.told: dict[str, str | None] = {}
 
     def input(self, name: str, dtype: str | DType, shape: Sequence[int], strides: Shape | None = None) -> str:
         """A tensor that calls give; ``strides`` where they are known and not row-major."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextvars import copy_context
 from dataclasses import asdict, replace
 from types import MappingProxyType
@@ -41,6 +41,9 @@ from weft.ir.numerics import is_fast
 from weft.runtime.paged_file import page_out
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
+
+#: A group, its one product or convolution that a library has too, and what its code depends on.
+_Product = tuple[Group, Fragment, Prepared]
 
 
 class _Refused(Exception):
@@ -201,17 +204,22 @@ class _Compilation:
         groups: Iterable[Prepared],
         limits: Mapping[tuple[str, str], float] = MappingProxyType({}),
         meanwhile: Sequence[Callable[[], object]] = (),
+        each: Callable[[], object] | None = None,
     ) -> None:
         with self.report.spending("code"):
-            self.code.prepare(groups, limits, meanwhile)
+            self.code.prepare(groups, limits, meanwhile, each)
 
     def _prepare(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
-        program = group_program(self.graph, group.members, outputs, storage.root, group.name)
-        if group.has_windows:
-            program = replace(program, program=split_axes(program.program))
-        prepared = self.sizes.opened(group, prepare_group(self.graph, storage, program, self.arrays))
+        prepared = self.sizes.opened(group, self._prepare_closed(storage, group, outputs))
         plan = self.plans.get(prepared.key)
         return prepared if plan is None else prepared.by_plan(plan)
+
+    def _prepare_closed(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
+        """For the sizes at hand, by the usual plan."""
+        program = group_program(storage.graph, group.members, outputs, storage.root, group.name)
+        if group.has_windows:
+            program = replace(program, program=split_axes(program.program))
+        return prepare_group(storage.graph, storage, program, self.arrays)
 
     def _take_apart(self, found: _Refused) -> None:
         members, why = found.group.members, refused(found.error)
@@ -235,18 +243,28 @@ class _Compilation:
         groups = [(i, c, p) for i, c, p in both if isinstance(i, Group) and isinstance(p, Prepared)]
         known = {p.key: kept for _, _, p in groups if (kept := self._kept_choice(p)) is not None}
         missing = {p.key: (i, c, p) for i, c, p in groups if p.key not in known}
-        ways = [(way, c) for _, c, p in missing.values() for way in self.processor.candidates(p, c)]
+        candidates = {key: self.processor.candidates(p, c) for key, (_, c, p) in missing.items()}
+        ways = [(way, c) for key, (_, c, _) in missing.items() for way in candidates[key]]
         cores = {id(p) for _, _, p in groups}
         rest = [p for p in prepared.values() if isinstance(p, Prepared) and id(p) not in cores]
         limits = {way.key: self.processor.too_slow(c.program) for way, c in ways if not self._is_streamed(c)}
         first = functools.partial(self._call_once, storage, [(i, c) for i, c, _ in missing.values()])
-        self._prepare_code([*(way for way, _ in ways), *rest], limits, [first])  # all at once, so that no process waits
+        beside = functools.partial(self._begin_beside, storage, groups, missing.values())
+        left = dict(missing)
+
+        def choose(is_last: bool = False) -> None:
+            """Of those groups that have all their code by now, or of all."""
+            for key in [key for key in left if is_last or all(map(self.code.is_ready, candidates[key]))]:
+                try:
+                    known[key] = self._choice(storage, *left.pop(key))
+                except Exception as error:
+                    refused(error)
+
+        # All at once, so that no process waits; and what is compiled is measured while others still compile.
+        self._prepare_code([*(way for way, _ in ways), *rest], limits, [first, beside], choose)
+        choose(is_last=True)
         for item, core, group in groups:
-            try:
-                if group.key not in known:
-                    known[group.key] = self._choice(storage, item, core, group)
-            except Exception as error:
-                refused(error)
+            if group.key not in known:
                 continue  # compiling it will say what is wrong
             choice = self.sizes.choices[core.name] = known[group.key]
             self.report.choices[group.program.program] = choice
@@ -255,6 +273,33 @@ class _Compilation:
             elif choice.plan:
                 self.plans[group.key] = choice.plan
         self.graph = without_unread(self.graph)
+
+    def _begin_beside(self, storage: Storage, groups: Sequence[_Product], missing: Iterable[_Product]) -> None:
+        """Where a library takes a product and leaves the formulas behind it over, these go into other kernels. Those
+        around products take longest to compile, and are begun before it is measured who is quicker."""
+        known = {_names(item) for item in storage.partition.items if isinstance(item, Group)}
+        for group, core, prepared in missing:
+            calls = self._library_calls(group, core, storage.outputs(group))
+            if len(group.members) == 1 or not calls or any(call.whole for call in calls):
+                continue
+            if not self.code.is_busy:
+                return
+            try:
+                same = [item for item in groups if item[2].key == prepared.key]
+                self.code.begin(self._products_beside(storage, same, known))
+            except Exception as error:  # which comes again where it matters
+                refused(error)
+
+    def _products_beside(
+        self, storage: Storage, taken: Sequence[_Product], known: Set[tuple[str, ...]]
+    ) -> list[Prepared]:
+        """The groups around products that are not among ``known``, if libraries take others."""
+        graph = self.graph
+        for group, core, _ in taken:
+            graph = with_call(graph, [core], self._library_calls(group, core, storage.outputs(group))[0].call, "")
+        other = Storage(graph, self.alone, self.processor.takes_pieces, self.windows)
+        new = [i for i in other.partition.items if isinstance(i, Group) and _core(i) and _names(i) not in known]
+        return [self._prepare_closed(other, i, outputs) for i in new if (outputs := other.outputs(i))]
 
     def _choose_as_before(self, storage: Storage) -> bool:
         """Takes what was chosen for another size of the model, where all was."""
@@ -387,6 +432,10 @@ def _sample(sampler: Sampler, tell: Callable[[Exception], object] | None = None)
         if tell is not None:
             tell(error)
         return math.inf
+
+
+def _names(group: Group) -> tuple[str, ...]:
+    return tuple(member.name for member in group.members)
 
 
 def _core(item: Group | Opaque) -> Fragment | None:

@@ -62,7 +62,8 @@ def _is_settled(program: TensorProgram, name: str) -> bool:
 
 def _runs(program: TensorProgram, names: frozenset[str]) -> Iterator[tuple[dict[str, int], _Early | None, bool]]:
     """Sizes, the first read of an element of ``names`` that is not written, and whether the run came to its end."""
-    for values, parameter in SAMPLES:
+    is_open = bool(program.sizes or program.constants)
+    for values, parameter in SAMPLES if is_open else SAMPLES[:1]:
         sizes = {v.name: values[n % len(values)] for n, v in enumerate(program.sizes)}
         sizes |= {v.name: parameter for v in program.constants}
         try:

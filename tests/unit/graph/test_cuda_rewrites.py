@@ -12,11 +12,14 @@ from torch.nn import functional as F  # noqa: N812
 
 from tests.unit.graph.test_cuda_executable import Fake, compile_for
 from weft.graph.builder import GraphBuilder
-from weft.graph.from_torch import attention
+from weft.graph.formulas import reductions
 from weft.graph.from_torch import edge as torch_edge
+from weft.graph.from_torch import known_values
 from weft.graph.graph import Call, Ref, ordered_strides
+from weft.graph.groups.group_code import GroupCode
 from weft.graph.groups.mapping import kind_of
 from weft.graph.rewrites.library_epilogues import LibraryCall, with_constants
+from weft.ir import dtype as dt
 
 
 def check(fake: Any, model: Any, *args: Any, tolerance: float = 1e-4) -> Any:
@@ -94,18 +97,55 @@ def test_what_a_mask_says_is_computed_once_for_all_layers(fake_cuda: Fake, monke
         return x
 
     computed: list[str] = []
-    evaluate = attention.evaluate_fragment
+    compute = known_values._computed
 
     def counted(node: Any, args: Any) -> Any:
         computed.append(node.name)
-        return evaluate(node, args)
+        return compute(node, args)
 
-    monkeypatch.setattr(attention, "evaluate_fragment", counted)
+    monkeypatch.setattr(known_values, "_computed", counted)
     monkeypatch.setattr(torch_edge, "is_on_gpu", lambda *_: True)
     compiled = check(fake_cuda("aten.scaled_dot_product_attention.default"), layers, torch.randn(1, 2, 10, 8))
     assert [dict(c.call.named)["is_causal"] for c in compiled.report.calls] == [True] * 3
     assert computed
     assert len(computed) == len({*computed})
+
+
+def test_what_a_mask_says_is_the_same_by_torch_and_by_formulas() -> None:
+    b = GraphBuilder("net")
+    ones = b.constant("ones", torch.ones(3, 5, dtype=torch.int64))
+    call = Call("aten.cumsum.default", (Ref(ones), 1))
+    names = [
+        b.formula("sums", [ones], reductions.running, 1, "sum", dt.int64, library=library)
+        for library in (call, None, Call("aten.no_such_operator.default", (Ref(ones),)))
+    ]
+    for name in names:
+        assert torch.equal(known_values.known_values(b, name), torch.ones(3, 5, dtype=torch.int64).cumsum(1))
+    assert known_values.known_values(b, b.input("x", "float32", (2,))) is None
+
+
+def test_products_that_a_librarys_choice_changes_are_begun_before(
+    fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def net(x: Any, v: Any, w: Any, bias: Any) -> Any:
+        return torch.relu(torch.addmm(bias, x, w) + torch.sin(x @ v))
+
+    begun: list[Any] = []
+    prepare = GroupCode.prepare
+
+    def with_others(code: Any, groups: Any, limits: Any = None, meanwhile: Any = (), each: Any = None) -> None:
+        for work in meanwhile:
+            work()
+        prepare(code, groups, limits or {}, (), each)
+
+    monkeypatch.setattr(GroupCode, "is_busy", True)
+    monkeypatch.setattr(GroupCode, "begin", lambda _, groups: begun.extend(p.program.program for p in groups))
+    monkeypatch.setattr(GroupCode, "prepare", with_others)
+    given = [torch.randn(*shape) for shape in ((6, 8), (8, 4), (8, 4), (4,))]
+    compiled = check(fake_cuda("aten.addmm.default"), net, *given)
+    assert targets(compiled) == ["aten.addmm.default"]
+    [kernel] = [kernel for group, kernel in compiled.report.groups if group.kind == "contraction"]
+    assert kernel.program.program in begun
 
 
 @pytest.mark.parametrize("batch", [1, 2])

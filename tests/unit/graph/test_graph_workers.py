@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -69,7 +70,8 @@ def test_processes_that_were_started_early_are_taken() -> None:
         assert sorted(made) == [str(n) for n in range(4)]
         assert code._workers is None
     assert EARLY.get() is None
-    assert all(process.returncode is not None for process in pool._processes)
+    assert pool._forks is not None
+    assert pool._forks.has_ended
 
 
 def note(_: None) -> None:
@@ -90,27 +92,59 @@ def test_processes_do_something_before_their_first_task() -> None:
         for _ in range(2):
             made = dict(pool.run(TASKS, read_note))
             assert made.keys() == dict(TASKS).keys()
-            assert {value for value in made.values() if value[0] != os.getpid()} <= {
-                (p.pid, "yes") for p in pool._processes
-            }
+            assert {value[1] for value in made.values() if value[0] != os.getpid()} <= {"yes"}
     with Workers[int, int](len(TASKS), 1, fail) as pool:
         assert sorted(pool.run(TASKS, square)) == sorted((key, n * n) for key, n in TASKS)
+
+
+def process_of(n: int) -> tuple[int, int]:
+    """Its number, and that of who started it."""
+    time.sleep(0.005)  # so that each gets something
+    return os.getpid(), os.getppid()
+
+
+def end_here(n: int) -> int:
+    if "NOTED" in os.environ:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return n
 
 
 def test_many_that_have_begun_do_all_and_this_process_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(5), raising=False)
     done: list[int] = []
-    with Workers[int, int](len(TASKS), 1, note) as pool:
-        made = dict(pool.run(TASKS[::2], refuse_odd, [lambda: done.append(os.getpid())]))
-        assert set(made.values()) <= {p.pid for p in pool._processes}
+    with Workers[int, Any](len(TASKS), 1, note) as pool:
+        made = dict(pool.run(TASKS, process_of, [lambda: done.append(os.getpid())]))
+        numbers, starters = {pid for pid, _ in made.values()}, {starter for _, starter in made.values()}
+        assert os.getpid() not in numbers
+        assert len(starters) == 1
+        assert os.getpid() not in starters, "forked from this process"
         assert done == [os.getpid()]
-        for process in pool._processes:  # where all have failed, somebody has to
-            process.kill()
-            process.wait()
-        assert dict(pool.run(TASKS, square)) == {key: n * n for key, n in TASKS}
+        assert dict(pool.run(TASKS[:8], end_here)) == dict(TASKS[:8])  # where all have failed, somebody has to
+    assert not [pid for pid in (*numbers, *starters) if Path(f"/proc/{pid}").exists()]
     with Workers[int, int](1) as pool:
         assert dict(pool.run(TASKS[:1], square, [lambda: done.append(0)])) == {"0": 0}
     assert 0 not in done  # nobody else works meanwhile
+
+
+@pytest.mark.usefixtures("cores")
+@pytest.mark.parametrize("first", [None, note])
+def test_what_was_begun_is_told_when_it_is_asked_for(first: Any) -> None:
+    with Workers[float, int](len(TASKS), 1, first) as pool:
+        slow = [(f"slow {n}", 0.05) for n in range(8)]
+        begun = [(f"begun {n}", 100 + n) for n in range(4)]
+        order = []
+        for key, _ in pool.run(slow, sleep_a_while, [lambda: pool.begin(begun, square)]):
+            order.append(key)
+        assert sorted(order) == [key for key, _ in slow], "what was only begun is told"
+        assert dict(pool.run([*begun[:2], ("more", 3)], square)) == {"begun 0": 10000, "begun 1": 10201, "more": 9}
+    with Workers[int, int](1) as pool:
+        pool.begin(TASKS, square)  # there is nobody to begin with them
+        assert dict(pool.run(TASKS, square)) == {key: n * n for key, n in TASKS}
+
+
+def sleep_a_while(seconds: float) -> int:
+    time.sleep(seconds)
+    return 0
 
 
 def test_processes_are_started_early_for_what_is_not_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -266,6 +300,30 @@ def test_there_is_no_code_of_what_is_expected_to_take_too_long(monkeypatch: pyte
     assert expected > 0
     assert code.load(slow).expected == expected  # asked for nevertheless
     assert made == ["code", "code"]
+
+
+def task_is_of_here(task: group_code.Task) -> Artifact:
+    made = group_code.compile_task(task)
+    return made._replace(metadata={**made.metadata, "process": os.getpid()})
+
+
+@pytest.mark.usefixtures("cores")
+def test_what_takes_too_long_is_told_by_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was done again here: an answer without code could not go through a pipe."""
+    code = group_code.GroupCode(CPU, "net", OpenSizes())
+    tasks = [(str(n), code._task(product(n, n, n))._replace(limit=0.0)) for n in range(4, 12)]
+    with Workers[Any, Artifact](len(tasks), 1, note) as pool:
+        monkeypatch.setattr(pool, "_is_behind", True)
+        made = dict(pool.run(tasks, task_is_of_here))
+    assert {key for key, artifact in made.items() if not artifact.blobs} == made.keys()
+    assert os.getpid() not in {artifact.metadata["process"] for artifact in made.values()}
+
+
+def test_who_waits_hears_of_each_that_is_compiled() -> None:
+    code, groups = group_code.GroupCode(CPU, "net", OpenSizes()), [product(4, n, 4) for n in (4, 5, 6)]
+    ready: list[int] = []
+    code.prepare(groups, each=lambda: ready.append(sum(map(code.is_ready, groups))))
+    assert ready == [1, 2, 3]
 
 
 def test_products_of_few_steps_are_compiled_first(monkeypatch: pytest.MonkeyPatch) -> None:

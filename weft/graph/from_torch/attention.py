@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from weft.graph.evaluate import as_numpy, evaluate_fragment
 from weft.graph.formulas import attention
+from weft.graph.from_torch.edge import torch
+from weft.graph.from_torch.known_values import is_lower, known_values
 from weft.graph.from_torch.table import Site, lowers
 from weft.graph.graph import Call, Edge, Fragment, Ref
 from weft.graph.groups.mapping import view_of
@@ -21,6 +20,8 @@ from weft.tensor.specialize import axis_ranges
 
 #: Elements up to which a mask that no input changes is computed, to see what it says.
 MOST_MASK = 1 << 24
+#: Nothing that is added to a score and is less leaves anything of it: the least number of 16 bits.
+_LEAST = -65504.0
 
 
 def _attention(t: Site, q: Edge, k: Edge, v: Edge, bias: Any, dropout: float, causal: bool, scale: Any) -> str:
@@ -78,34 +79,23 @@ def _with_fewer_heads(t: Site, edge: Edge) -> Edge | None:
 
 def _say(t: Site, mask: Edge, rows: int, columns: int) -> str | None:
     """What a mask that depends on no input says: "all", "causal", or None where it is another."""
-    values = _known(t, mask.name, t.builder.known) if mask.count <= MOST_MASK else None
-    if values is None:
-        return None
-    seen = np.asarray(values, bool) if mask.dtype.is_bool else np.asarray(values, np.float64)
-    nothing, everything = (False, True) if mask.dtype.is_bool else (-np.inf, 0.0)
-    if (seen == everything).all():
+    key = f"{mask.name} for {rows} and {columns}"
+    if key not in t.builder.told:
+        values = known_values(t.builder, mask.name) if mask.count <= MOST_MASK else None
+        t.builder.told[key] = None if values is None else _said(values, rows, columns)
+    return t.builder.told[key]
+
+
+def _said(seen: Any, rows: int, columns: int) -> str | None:
+    is_bool = seen.dtype == torch().bool
+    nothing, everything = (False, True) if is_bool else (-math.inf, 0.0)
+    if bool((seen == everything).all()):
         return "all"
-    lower = np.where(np.tri(rows, columns, dtype=bool), everything, nothing)
-    is_whole = seen.shape[-2:] == (rows, columns)
+    if tuple(seen.shape[-2:]) != (rows, columns):
+        return None
     # Frameworks write the least number of a type for minus infinity.
-    least = seen if mask.dtype.is_bool else np.where(seen <= float(np.finfo(np.float16).min), -np.inf, seen)
-    return "causal" if is_whole and (least == lower).all() else None
-
-
-def _known(t: Site, name: str, found: dict[str, Any]) -> Any:
-    """The values of a tensor that is made of constants or of nothing; None where an input takes part."""
-    if name in found:
-        return found[name]
-    constant = t.builder.constant_values(name)
-    if constant is not None:
-        return as_numpy(constant)
-    node = t.builder.producer(name)
-    args = [_known(t, n, found) for n in node.inputs] if isinstance(node, Fragment) else []
-    if isinstance(node, Fragment) and all(a is not None for a in args):
-        found |= dict(zip(node.outputs, evaluate_fragment(node, args)))
-    else:
-        found[name] = None
-    return found[name]
+    least = seen if is_bool else torch().where(seen <= _LEAST, nothing, seen.to(torch().float64))
+    return "causal" if is_lower(least, nothing, everything) else None
 
 
 @lowers("_scaled_dot_product_flash_attention")

@@ -80,7 +80,7 @@ def compile_task(task: Task) -> Artifact:
     known = task.build().separated() if task.symbolic else separated
     seconds, bound = task.estimate(known.main, made.fast)
     if seconds > task.limit:
-        return Artifact({"expected": seconds})
+        return Artifact({"expected": seconds}, {})  # goes through a pipe, as the empty blobs of others do not
     artifact = artifact_of(made, separated, task.symbolic, task.misaligned)
     found = {"expected": seconds, "bound": bound, "in place": list(in_place(separated.main))}
     return artifact._replace(metadata={**artifact.metadata, **found})
@@ -135,16 +135,31 @@ class GroupCode:
             self._workers = workers if len(tasks) >= worth_it else None
         return workers.run(tasks, fn, meanwhile)
 
+    def begin(self, groups: Iterable[Prepared]) -> None:
+        """Has processes compile the code of groups that may be asked for later, where there are processes."""
+        workers = EARLY.get() or self._workers
+        if workers is not None:
+            missing = {key: g for g in groups if not self._find(key := self.key(g))}
+            workers.begin([(key, self._task(g)) for key, g in missing.items()], compile_task)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is code that no process has begun with."""
+        workers = EARLY.get() or self._workers
+        return workers is not None and workers.is_busy
+
     def prepare(
         self,
         groups: Iterable[Prepared],
         limits: Mapping[tuple[str, str], float] = MappingProxyType({}),
         meanwhile: Sequence[Callable[[], object]] = (),
+        each: Callable[[], object] | None = None,
     ) -> None:
         """Finds or compiles the code of all ``groups``; refusals are told when it is asked for. There need be no code
-        of those, by their keys, that are expected to take longer than ``limits`` say; ``meanwhile`` is done beside."""
+        of those, by their keys, that are expected to take longer than ``limits`` say; ``meanwhile`` is done beside, and
+        ``each`` whenever one more is compiled."""
         wanted = list(groups)
-        self._prepare(wanted, limits, meanwhile)
+        self._prepare(wanted, limits, meanwhile, each)
         self._prepare([g.closed for g in wanted if g.closed is not None and self.key(g) in self._refused])
 
     def _prepare(
@@ -152,6 +167,7 @@ class GroupCode:
         groups: Iterable[Prepared],
         limits: Mapping[tuple[str, str], float] = MappingProxyType({}),
         meanwhile: Sequence[Callable[[], object]] = (),
+        each: Callable[[], object] | None = None,
     ) -> None:
         distinct = {self.key(g): g for g in groups}
         missing = {key: g for key, g in distinct.items() if not self._find(key)}
@@ -171,6 +187,8 @@ class GroupCode:
                 else:
                     self._refused[key] = made
                 progress.step()
+                if each is not None:
+                    each()
 
     def key(self, group: Prepared) -> str:
         known = *group.key, group.misaligned
@@ -194,6 +212,11 @@ class GroupCode:
     def is_too_slow(self, group: Prepared) -> bool:
         """Whether there is no code of it, because it was expected to take longer than the limit."""
         return self.key(group) in self._too_slow
+
+    def is_ready(self, group: Prepared) -> bool:
+        """Whether `prepare` is done with it."""
+        key = self.key(self._possible(group))
+        return key in self._too_slow or key in self._artifacts or key in self._refused
 
     def load(self, group: Prepared) -> Kernel:
         """The kernel, with the constants of just this group packed."""

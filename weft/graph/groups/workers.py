@@ -1,8 +1,9 @@
 """Processes that compile beside this one.
 
-They are started afresh, not forked: this process may have threads, of the framework's too, that hold locks. Each gets
-tasks through a pipe and answers through another; it ends when its pipe does, so none outlives this process. A refusal
-is an answer. What else a worker fails at, this process tries itself, and so says what is wrong as if there were none.
+They are started afresh, not forked from this one, which may have threads, of the framework's too, that hold locks;
+where there is something to do first, they are forked from one that has done it (`forked.py`). Each gets tasks through a
+pipe and answers through another; it ends when its pipe does, so none outlives this process. A refusal is an answer.
+What else a worker fails at, this process tries itself, and so says what is wrong as if there were none.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 
 from weft.graph.faults import is_fault
+from weft.graph.groups.forked import Forked, Forks
 
 T = TypeVar("T")
 R = TypeVar("R")
+#: A key, what is to be done, and with what.
+_Task: TypeAlias = "tuple[str, Callable[[T], R], T]"
+
+_Process: TypeAlias = "subprocess.Popen[bytes] | Forked"
 
 #: Tasks from which on a worker pays, unless said: starting one takes as long as a few tasks.
 WORTH_IT = 8
@@ -46,20 +52,27 @@ class Workers(Generic[T, R]):
     """
 
     def __init__(self, count: int, worth_it: int = WORTH_IT, first: Callable[[None], object] | None = None) -> None:
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._pending: deque[tuple[str, T]] = deque()
+        self._processes: list[_Process] = []
+        #: tasks that wait, those before all others, and those that a process failed
+        self._pending: deque[_Task[T, R]] = deque()
+        self._ahead: deque[_Task[T, R]] = deque()
+        self._again: deque[_Task[T, R]] = deque()
         self._done: SimpleQueue[tuple[str, R | Exception]] = SimpleQueue()
-        self._again: deque[tuple[str, T]] = deque()
-        self._new: set[subprocess.Popen[bytes]] = set()
-        self._is_behind = False
+        #: keys of tasks that were begun before anybody waits for them, and answers that nobody has waited for
+        self._begun: set[str] = set()
+        self._kept: dict[str, R | Exception] = {}
+        self._threads: list[threading.Thread] = []
+        self._wake, self._is_closed = threading.Condition(), False
+        self._forks: Forks | None = None
+        self._new: set[_Process] = set()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        wanted = min(cores, MOST, count) - 1 if count >= worth_it else 0
-        for _ in range(wanted if _can_start() else 0):
-            self._processes.append(_start())
-        for process in self._processes if first is not None else ():
-            with contextlib.suppress(OSError):  # one that is dead fails at its first task
-                _send(process.stdin, (first, None))
-                self._new.add(process)
+        wanted = min(cores, MOST, count) - 1 if count >= worth_it and _can_start() else 0
+        if wanted and first is not None:
+            self._forks = Forks(wanted, first)
+            self._processes += self._forks.processes
+            self._new |= {*self._processes}
+        else:
+            self._processes += [_start() for _ in range(wanted)]
         self._is_behind = len(self._new) >= ENOUGH
 
     def __enter__(self) -> Workers[T, R]:
@@ -70,14 +83,31 @@ class Workers(Generic[T, R]):
 
     def close(self) -> None:
         """Ends the processes."""
-        self._pending.clear()
-        for process in self._processes:
+        with self._wake:
+            self._is_closed = True
+            self._wake.notify_all()
+        if self._forks is not None:
+            self._forks.close()
+        alone = [process for process in self._processes if isinstance(process, subprocess.Popen)]
+        for process in alone:
             process.kill()  # an answer that nobody waits for
+        for process in alone:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 with contextlib.suppress(OSError):  # what could not be written to one that is dead
                     if pipe is not None:
                         pipe.close()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether tasks wait for a process."""
+        return bool(self._pending)
+
+    def begin(self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R]) -> None:
+        """Has other processes do tasks before all that wait, if there are others: `run` may be asked for some."""
+        given = [(key, fn, task) for key, task in tasks if key not in self._begun] if self._processes else []
+        self._begun |= {key for key, *_ in given}
+        self._put(self._ahead, given)
 
     def run(
         self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R], meanwhile: Sequence[Callable[[], object]] = ()
@@ -85,56 +115,80 @@ class Workers(Generic[T, R]):
         """Each task's key with what ``fn`` gives, or with the error that it raises; they are begun in order. This
         process does ``meanwhile`` before it joins in, where there are others; where many have done something first, it
         does not: its own first task would take longest."""
-        self._pending.extend(tasks)
-        threads = [threading.Thread(target=self._feed, args=(p, fn), daemon=True) for p in self._processes]
-        for thread in threads:
-            thread.start()
-        for work in meanwhile if threads else ():
+        waited = dict(tasks).keys()
+        self._put(self._pending, [(key, fn, task) for key, task in tasks if key not in self._begun])
+        for work in meanwhile if self._processes else ():
             work()
-        while self._pending and not self._is_behind:
-            yield from self._run_here(self._pending, fn)
-            while not self._done.empty():
-                yield self._done.get()
-        while any(thread.is_alive() for thread in threads):
-            with contextlib.suppress(Empty):
-                yield self._done.get(timeout=_LOOK)
-        while not self._done.empty():
-            yield self._done.get()
-        while self._again or self._pending:  # where processes failed
-            yield from self._run_here(self._again or self._pending, fn)
+        left = set(waited)
+        while left:
+            for key in [key for key in waited if key in left and key in self._kept]:
+                left.discard(key)
+                self._begun.discard(key)
+                yield key, self._kept.pop(key)
+            if left:
+                self._go_on(left)
 
-    def _run_here(self, tasks: deque[tuple[str, T]], fn: Callable[[T], R]) -> Iterator[tuple[str, R | Exception]]:
+    def _put(self, where: deque[_Task[T, R]], tasks: Sequence[_Task[T, R]]) -> None:
+        with self._wake:
+            where.extend(tasks)
+            self._wake.notify_all()
+        if not self._threads:
+            self._threads = [threading.Thread(target=self._feed, args=(p,), daemon=True) for p in self._processes]
+            for thread in self._threads:
+                thread.start()
+
+    def _go_on(self, waited: set[str]) -> None:
+        """Until one more task is done, or for a moment; those that processes failed at are done here in the end."""
+        others = any(thread.is_alive() for thread in self._threads)
+        is_left = waited <= {key for key, *_ in self._again}
+        mine = self._again if is_left else self._pending if not (others and self._is_behind) else deque()
+        if mine or not others:
+            self._run_here(mine or self._again or self._ahead)
+        else:
+            with contextlib.suppress(Empty):
+                self._keep(*self._done.get(timeout=_LOOK))
+        while not self._done.empty():
+            self._keep(*self._done.get())
+
+    def _keep(self, key: str, made: R | Exception) -> None:
+        self._kept[key] = made
+
+    def _run_here(self, tasks: deque[_Task[T, R]]) -> None:
         try:
-            key, task = tasks.popleft()
+            key, fn, task = tasks.popleft()
         except IndexError:
             return
-        made: R | Exception
         try:
-            made = fn(task)
+            self._kept[key] = fn(task)
         except Exception as error:
-            made = error
-        yield key, made
+            self._kept[key] = error
 
-    def _feed(self, process: subprocess.Popen[bytes], fn: Callable[[T], R]) -> None:
+    def _next(self) -> _Task[T, R] | None:
+        """What a process does next, as soon as there is something; None once there is nothing any more."""
+        with self._wake:
+            while not self._is_closed:
+                with contextlib.suppress(IndexError):  # this process may have taken it
+                    return (self._ahead or self._pending).popleft()
+                self._wake.wait()
+        return None
+
+    def _feed(self, process: _Process) -> None:
         """Gives one process a task after another; those that it fails are done here in the end."""
         assert process.stdin is not None
         assert process.stdout is not None
-        while True:
-            try:
-                key, task = self._pending.popleft()
-            except IndexError:
-                return
+        while (given := self._next()) is not None:
+            key, fn, task = given
             try:
                 if process in self._new:
                     _receive(process.stdout)
                     self._new.discard(process)
-                _send(process.stdin, (fn, task))
+                send(process.stdin, (fn, task))
                 made = _receive(process.stdout)
             except (OSError, EOFError, ValueError, pickle.PicklingError, TypeError, AttributeError):
-                self._again.append((key, task))
+                self._again.append(given)
                 return
             if made is None:
-                self._again.append((key, task))
+                self._again.append(given)
             else:
                 self._done.put((key, made))
 
@@ -160,33 +214,42 @@ def _can_start() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False) and os.name == "posix"
 
 
+def environment() -> dict[str, str]:
+    """For another interpreter. That of a virtual environment finds its packages itself; what was added to the path it
+    must be told."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
 def _start() -> subprocess.Popen[bytes]:
-    # The interpreter of a virtual environment finds its packages itself; what was added to the path it must be told.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-c", f"import {__name__}; {__name__}.serve()"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    command = [sys.executable, "-c", f"import {__name__} as here; here.serve_pipes()"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
 
 
-def serve() -> None:
-    """What a worker does: answers tasks until there are no more."""
+def serve_pipes() -> None:
+    """What a process does that was started alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides when it ends
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what somebody prints is not an answer
+    serve(sys.stdin.buffer, answers)
+
+
+def serve(tasks: BinaryIO, answers: BinaryIO) -> None:
+    """Answers tasks until there are no more."""
     while True:
         try:
-            fn, task = _receive(sys.stdin.buffer)
+            fn, task = _receive(tasks)
             made = fn(task)
         except EOFError:
             return
         except Exception as error:  # a fault is told by the process that asked, which tries it too
             made = None if is_fault(error) else error
         try:
-            _send(answers, made)
+            send(answers, made)
         except (pickle.PicklingError, TypeError, AttributeError):  # nothing was written
-            _send(answers, None)
+            send(answers, None)
 
 
-def _send(pipe: BinaryIO | Any, value: object) -> None:
+def send(pipe: BinaryIO | Any, value: object) -> None:
     data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     pipe.write(struct.pack("<Q", len(data)) + data)
     pipe.flush()
