@@ -26,11 +26,13 @@ def weft_parallel_for(fn, ctx, n):
     count = atomic_load(threads)
     if n < count:
         count = n
-    if count <= 1:
+    if count <= 1 or n >> place_bits != 0:
         return fn(ctx, 0, n)
-    if atomic_load(runtime) != 0:
-        return over_openmp(fn, ctx, n, count)
-    return over_pool(fn, ctx, n, count)
+    if atomic_load(runtime) == 0:
+        return over_pool(fn, ctx, n, count)
+    if atomic_load(team_master) == pthread_self():
+        return over_team(fn, ctx, n, count)
+    return over_openmp(fn, ctx, n, count)
 
 
 def take_chunks(job: Job, thread):
@@ -49,16 +51,20 @@ def take_share(job: Job, share):
     threads leave the rest to others."""
     fn = job.fn
     ctx = job.ctx
+    tag = job.tag
     at = job + job_shares + share * share_bytes
+    begin = job.n * share // job.shares
     limit = job.n * (share + 1) // job.shares
     took = 0
     while 1:
-        begin = atomic_load(at)
+        word = atomic_load(at)
+        if word >> place_bits == tag:
+            begin = word & places
         if begin >= limit or atomic_load(job + job_status) != 0:
             return took
         chunk = (limit - begin) // 2
         end = begin + (chunk if chunk > 1 else 1)
-        if atomic_replace(at, begin, end):
+        if atomic_replace(at, word, tag << place_bits | end):
             status = fn(ctx, begin, end)
             took = 1
             if status != 0:
@@ -67,14 +73,138 @@ def take_share(job: Job, share):
 
 
 def fill_job(job: Job, fn, ctx, n, count):
+    """What each share has given out is not set back: a word with another tag is of a job before."""
     job.fn = fn
     job.ctx = ctx
     job.n = n
-    shares = count if count < most_shares else most_shares
-    job.shares = shares
-    for share in range(shares):
-        atomic_store(job + job_shares + share * share_bytes, n * share // shares)
-    atomic_store(job + job_status, 0)
+    job.shares = count if count < most_shares else most_shares
+    job.limit = count - 1
+    job.tag = job.tag + 1
+    if job.tag == tags:
+        job.tag = 1
+        for share in range(most_shares):
+            at = job + job_shares + share * share_bytes
+            at[0] = 0
+    if atomic_load(job + job_status) != 0:
+        atomic_store(job + job_status, 0)
+
+
+def share_out(job: Job, fn, ctx, n, count):
+    """A loop over workers that `serve`, and this thread."""
+    gate = job + job_gate
+    fill_job(job, fn, ctx, n, count)
+    atomic_add(gate, next_job + opened)
+    if atomic_load(job + job_sleepers) > 0:
+        # All of them: the limit decides who takes part, and which worker a single wake would reach is not known.
+        syscall(futex, gate + 4, wake, 0x7FFFFFFF, 0, 0, 0)
+    take_chunks(job, 0)
+    if atomic_add(gate, -opened) & inside != 0:
+        await_gate(gate)
+    return atomic_load(job + job_status)
+
+
+def await_gate(gate):
+    """Until every worker that came in has left: spin, then sleep on the gate."""
+    for turn in range(spins):
+        if atomic_load(gate) & inside == 0:
+            return
+        $PAUSE()
+    now = atomic_or(gate, waiting) | waiting
+    while now & inside != 0:
+        syscall(futex, gate, wait, now & 0xFFFFFFFF, 0, 0, 0)
+        now = atomic_load(gate)
+    atomic_and(gate, ~waiting)
+
+
+def serve(job: Job, index):
+    """Takes part in job after job until one says that it was the last."""
+    gate = job + job_gate
+    seen = -1
+    while 1:
+        if job == pool_job:
+            leave_core(atomic_load(caller_core))
+        now = await_job(job, seen)
+        seen = now >> number_bits
+        if now & over != 0:
+            return
+        if now & opened == 0 or index >= job.limit:
+            continue
+        now = atomic_add(gate, 1)
+        seen = now >> number_bits
+        if now & opened != 0 and index < job.limit:
+            take_chunks(job, index + 1)
+        now = atomic_add(gate, -1)
+        if now & inside == 1 and now & waiting != 0:
+            syscall(futex, gate, wake, 1, 0, 0, 0)
+
+
+def await_job(job, seen):
+    """The gate's word with another number than the one ``seen``: spin, then sleep."""
+    gate = job + job_gate
+    while 1:
+        for turn in range(spins):
+            now = atomic_load(gate)
+            if now >> number_bits != seen:
+                return now
+            $PAUSE()
+        atomic_add(job + job_sleepers, 1)
+        syscall(futex, gate + 4, wait, seen, 0, 0, 0)
+        atomic_add(job + job_sleepers, -1)
+
+
+def weft_with_team(fn, ctx):
+    """``fn(ctx)``, the loops of which find OpenMP's threads awake from the first of them on."""
+    if atomic_load(runtime) == 0 or atomic_load(no_teams) != 0 or not atomic_replace(team_master, 0, pthread_self()):
+        return fn(ctx)
+    status = fn(ctx)
+    weft_end_team()
+    atomic_store(team_master, 0)
+    return status
+
+
+def over_team(fn, ctx, n, count):
+    team: Team = team_state
+    if team.is_busy != 0:
+        return fn(ctx, 0, n)  # inside a loop of the team's
+    if team.size == 0 and start_team(team) == 0:
+        return over_openmp(fn, ctx, n, count)
+    team.is_busy = 1
+    status = share_out(team_job, fn, ctx, n, count if count < team.size else team.size)
+    team.is_busy = 0
+    return status
+
+
+def start_team(team: Team):
+    """Whether there is one now."""
+    is_inside = omp_in_parallel[0]
+    size = team_size(atomic_load(threads))
+    if size <= 1 or is_away() or is_inside() != 0:
+        return 0
+    team.size = size
+    atomic_and(team_job + job_gate, ~over)
+    start = start_threads[0]
+    start(serve_team, team_job, size)
+    return 1
+
+
+def serve_team(job):
+    thread = omp_get_thread_num[0]
+    serve(job, thread() - 1)
+
+
+def weft_end_team():
+    """For those in `weft_with_team` who call what starts OpenMP's threads itself: loops after that make a new one."""
+    team: Team = team_state
+    if atomic_load(team_master) != pthread_self() or team.size == 0 or team.is_busy != 0:
+        return
+    team.size = 0
+    atomic_add(team_job + job_gate, next_job + over)
+    if atomic_load(team_job + job_sleepers) > 0:
+        syscall(futex, team_job + job_gate + 4, wake, 0x7FFFFFFF, 0, 0, 0)
+    done = nanoseconds()
+    end = end_threads[0]
+    end()
+    note_lateness(done)
 
 
 def team_size(count):
@@ -87,16 +217,17 @@ def team_size(count):
 
 
 def over_openmp(fn, ctx, n, count):
-    job = room(job_room)
+    job: Job = room(job_room)
     is_inside = omp_in_parallel[0]
     if is_inside() != 0:
         return fn(ctx, 0, n)
     size = team_size(count)
     if size <= 1:
         return fn(ctx, 0, n)
-    away = atomic_load(lateness + away_until)
-    if away != 0 and nanoseconds() < away:
+    if is_away():
         return over_pool(fn, ctx, n, size)
+    job.tag = tags - 1
+    atomic_store(job + job_status, 0)
     fill_job(job, fn, ctx, n, size)
     atomic_store(job + job_done, nanoseconds())
     run = gomp_parallel[0]
@@ -109,6 +240,11 @@ def take_timed(job: Job):
     thread = omp_get_thread_num[0]
     if take_chunks(job, thread()) != 0:
         atomic_store(job + job_done, nanoseconds())
+
+
+def is_away():
+    away = atomic_load(lateness + away_until)
+    return away != 0 and nanoseconds() < away
 
 
 def note_lateness(done):
@@ -138,34 +274,9 @@ def over_pool(fn, ctx, n, count):
         return fn(ctx, 0, n)
     atomic_store(caller_core, sched_getcpu())
     hire(count - 1)
-    fill_job(pool_job, fn, ctx, n, count)
-    atomic_store(gate + gate_limit, count - 1)
-    atomic_or(gate, opened)
-    atomic_add(ticket, 1)
-    if atomic_load(ticket + ticket_sleepers) > 0:
-        # All of them: the limit decides who takes part, and which worker a single wake would reach is not known.
-        syscall(futex, ticket, wake, 0x7FFFFFFF, 0, 0, 0)
-    take_chunks(pool_job, 0)
-    atomic_and(gate, ~opened)
-    await_gate()
-    status = atomic_load(pool_job + job_status)
+    status = share_out(pool_job, fn, ctx, n, count)
     atomic_store(busy, 0)
     return status
-
-
-def await_gate():
-    """Until every worker that came in has left: spin, then sleep on the gate."""
-    for turn in range(spins):
-        if atomic_load(gate) == 0:
-            return
-        $PAUSE()
-    atomic_store(gate + gate_waiting, 1)
-    now = atomic_load(gate)
-    while now != 0:
-        syscall(futex, gate, wait, now, 0, 0, 0)
-        atomic_store(gate + gate_waiting, 1)
-        now = atomic_load(gate)
-    atomic_store(gate + gate_waiting, 0)
 
 
 def hire(wanted):
@@ -187,24 +298,13 @@ def hire(wanted):
 
 
 def work(index):
-    while 1:
-        core = atomic_load(caller_core)
-        if sched_getcpu() == core:
-            step_aside(core)
-        # The ticket is read before the gate is tried, so a job published in between is not slept through.
-        seen = atomic_load(ticket)
-        if atomic_add(gate, 1) & opened != 0 and index < atomic_load(gate + gate_limit):
-            take_chunks(pool_job, index + 1)
-        if atomic_add(gate, -1) == 1 and atomic_load(gate + gate_waiting) != 0:
-            syscall(futex, gate, wake, 1, 0, 0, 0)
-        turn = 0
-        while turn < spins and atomic_load(ticket) == seen:
-            $PAUSE()
-            turn += 1
-        if turn == spins:
-            atomic_add(ticket + ticket_sleepers, 1)
-            syscall(futex, ticket, wait, seen, 0, 0, 0)
-            atomic_add(ticket + ticket_sleepers, -1)
+    serve(pool_job, index)
+
+
+def leave_core(core):
+    """Off the caller's core, where this thread is on it."""
+    if sched_getcpu() == core:
+        step_aside(core)
 
 
 def step_aside(core):
@@ -219,11 +319,11 @@ def step_aside(core):
 def weft_reset_pool():
     """In a child process none of the parent's workers exist."""
     atomic_store(runtime, 0)
-    atomic_store(gate, 0)
-    atomic_store(ticket + ticket_sleepers, 0)
-    atomic_store(gate + gate_waiting, 0)
+    atomic_store(pool_job + job_gate, 0)
+    atomic_store(pool_job + job_sleepers, 0)
     atomic_store(workers, 0)
     atomic_store(busy, 0)
+    atomic_store(team_master, 0)
 '''
 
 #: By processor: the number of the futex system call, and how a spinning thread yields its core.
@@ -234,24 +334,30 @@ SPINS = 20_000
 #: Nanoseconds after the last chunk from which on OpenMP's threads are late, and for how long they are left alone then.
 #: Once late is not for long: while our own pool runs loops between a library's, which are OpenMP's, both want cores.
 LATE, SHORTEST_PAUSE, LONGEST_PAUSE = 1_000_000, 20_000_000, 16_000_000_000
-#: Behind these words of a job stands where each share goes on, in a cache line of its own.
-_JOB = words("fn", "ctx", "n", "shares", "status", "done")
+#: What a worker reads of a job lies in the cache line of the word it waits for; the words from ``status`` on, which
+#: hardly change, in the next; then, in lines of their own, how far each share is given out.
+_JOB = words("fn", "ctx", "n", "shares", "limit", "tag", "gate", "", "status", "done", "sleepers")
+#: The gate: how many workers are inside, bits, and above them the number of the job.
+_INSIDE, _WAITING, _OVER, _OPENED, _NUMBER_BITS = (1 << 16) - 1, 1 << 28, 1 << 29, 1 << 30, 32
+#: A share: the next iteration, and above it the tag of the job. Longer loops run on one thread.
+_PLACE_BITS, _TAGS = 40, 1 << 23
 #: Shares of a loop: one for each thread, up to so many; further threads begin where another does.
 MOST_SHARES, SHARE_WORDS = 32, 8
-_JOB_ROOM = SHARE_WORDS * (1 + MOST_SHARES)
+_JOB_ROOM = SHARE_WORDS * (2 + MOST_SHARES)
 _FUNCTIONS = {
     "pthread_create": "i32 (ptr, ptr, ptr, ptr)", "pthread_detach": "i32 (i64)",
     "pthread_sigmask": "i32 (i32, ptr, ptr)", "syscall": "i64 (i64, ...)", "getpid": "i32 ()", "sched_getcpu": "i32 ()",
     "sched_getaffinity": "i32 (i32, i64, ptr)", "sched_setaffinity": "i32 (i32, i64, ptr)",
-    "clock_gettime": "i32 (i32, ptr)",
+    "clock_gettime": "i32 (i32, ptr)", "pthread_self": "i64 ()",
 }  # fmt: skip
 #: What the module needs of the C library.
 POOL_IMPORTS = tuple(_FUNCTIONS)
 #: How many words each takes; what is used together lies in one cache line.
 _MEMORY = {
-    **dict.fromkeys(("threads", "runtime", "follow", "gomp_parallel", "omp_in_parallel", "omp_get_max_threads",
-                    "omp_get_thread_num"), 1),
-    "pool_job": _JOB_ROOM, "gate": 3, "ticket": 2, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2,
+    **dict.fromkeys(("threads", "runtime", "follow", "gomp_parallel", "start_threads", "end_threads", "omp_in_parallel",
+                    "omp_get_max_threads", "omp_get_thread_num", "no_teams"), 1),
+    "pool_job": _JOB_ROOM, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2,
+    "team_job": _JOB_ROOM, "team_master": 1, "team_state": 2,
 }  # fmt: skip
 
 
@@ -259,10 +365,11 @@ def pool_module(processor: str) -> NativeModule:
     """The module for ``processor`` (``x86_64`` or ``aarch64``) on Linux."""
     futex, pause, hint = _PROCESSORS[processor]
     constants = {
-        "futex": futex, "wait": 128, "wake": 129, "spins": SPINS, "opened": 1 << 30,
-        "gate_limit": 8, "gate_waiting": 16, "ticket_sleepers": 8, "job_room": _JOB_ROOM,
-        "job_shares": 8 * SHARE_WORDS, "share_bytes": 8 * SHARE_WORDS, "most_shares": MOST_SHARES,
-        "job_status": _JOB["status"][0], "job_done": _JOB["done"][0],
+        "futex": futex, "wait": 128, "wake": 129, "spins": SPINS,
+        "inside": _INSIDE, "waiting": _WAITING, "over": _OVER, "opened": _OPENED, "number_bits": _NUMBER_BITS,
+        "next_job": 1 << _NUMBER_BITS, "place_bits": _PLACE_BITS, "places": (1 << _PLACE_BITS) - 1, "tags": _TAGS,
+        "job_room": _JOB_ROOM, "job_shares": 16 * SHARE_WORDS, "share_bytes": 8 * SHARE_WORDS,
+        "most_shares": MOST_SHARES, **{f"job_{name}": _JOB[name][0] for name in ("gate", "status", "done", "sleepers")},
         "late": LATE, "shortest_pause": SHORTEST_PAUSE, "longest_pause": LONGEST_PAUSE, "away_until": 8,
         "mask_words": 128,  # enough for 8,192 cores
     }  # fmt: skip
@@ -270,4 +377,4 @@ def pool_module(processor: str) -> NativeModule:
         **_FUNCTIONS, "llvm.memset.p0.i64": "void (ptr, i8, i64, i1)", pause: f"void ({'i32' if hint else ''})",
     }  # fmt: skip
     source = _SOURCE.replace("$PAUSE()", f"{pause}({hint})")
-    return NativeModule(source, constants, {"Job": _JOB}, functions, (), _MEMORY)
+    return NativeModule(source, constants, {"Job": _JOB, "Team": words("size", "is_busy")}, functions, (), _MEMORY)
