@@ -119,7 +119,7 @@ def is_away():
 def note_lateness(done):
     """Leaves OpenMP's threads alone for a while where some of them came long after all was ``done``."""
     ended = nanoseconds()
-    if ended - done < late:
+    if ended - done < late[0]:
         if atomic_load(lateness) != 0:
             atomic_store(lateness, 0)
             atomic_store(lateness + away_until, 0)

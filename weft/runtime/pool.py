@@ -117,7 +117,7 @@ POOL_IMPORTS = tuple(_FUNCTIONS)
 _MEMORY = {
     **dict.fromkeys(("threads", "runtime", "follow", "gomp_parallel", "start_threads", "end_threads", "omp_in_parallel",
                     "omp_get_max_threads", "omp_get_thread_num"), 1),
-    "pool_job": _JOB_ROOM, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2,
+    "pool_job": _JOB_ROOM, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2, "late": 1,
     "team_job": _JOB_ROOM, "team_master": 1, "team_state": len(_TEAM),
 }  # fmt: skip
 
@@ -132,7 +132,7 @@ def pool_module(processor: str) -> NativeModule:
         "job_room": _JOB_ROOM, "job_shares": 16 * SHARE_WORDS, "share_bytes": 8 * SHARE_WORDS,
         "most_shares": MOST_SHARES, **{f"job_{name}": _JOB[name][0] for name in ("gate", "status", "done", "sleepers")},
         "few_loops": FEW_LOOPS,
-        "late": LATE, "shortest_pause": SHORTEST_PAUSE, "longest_pause": LONGEST_PAUSE, "away_until": 8,
+        "shortest_pause": SHORTEST_PAUSE, "longest_pause": LONGEST_PAUSE, "away_until": 8,
         "mask_words": 128,  # enough for 8,192 cores
     }  # fmt: skip
     functions = {

@@ -20,7 +20,7 @@ from weft.ir.errors import ArgumentError
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import libc_symbols, load_native
 from weft.runtime.native_module import NativeModule
-from weft.runtime.pool import POOL_IMPORTS, pool_module
+from weft.runtime.pool import LATE, POOL_IMPORTS, pool_module
 
 MAX_THREADS = 1024
 
@@ -104,6 +104,7 @@ def _load() -> None:
     _state.has_pool = processor is not None and platform.system() == "Linux"
     if _state.has_pool and processor is not None:
         _state.code = load_native(pool_module(processor), libc_symbols(POOL_IMPORTS))
+        _word("late").value = LATE
         os.register_at_fork(after_in_child=_after_fork)
     else:
         _state.code = load_native(NativeModule(_SERIAL), {})
