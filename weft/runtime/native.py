@@ -71,10 +71,10 @@ def memory_function(name: str) -> int:
     return _memory().address(name)
 
 
-def _parallel_for() -> int:
-    from weft.runtime.threads import parallel_for_address
+def _thread_function(name: str) -> int:
+    from weft.runtime.threads import thread_function
 
-    return parallel_for_address()
+    return thread_function(name)
 
 
 def _libc(name: str) -> int:
@@ -85,7 +85,7 @@ def _libc(name: str) -> int:
 _immortal: list[LoadedObject] = []
 
 _MAKERS: dict[str, Callable[[], int]] = {
-    "weft_parallel_for": _parallel_for,
+    **{name: functools.partial(_thread_function, name) for name in ("weft_parallel_for", "weft_with_team")},
     "weft_alloc": lambda: memory_function("weft_alloc"),
     "weft_free": lambda: memory_function("weft_free"),
     # Calls that LLVM makes of loops.

@@ -1,136 +1,30 @@
 """The machine code behind `threads`: one ``weft_parallel_for``, over an OpenMP runtime or our own pool.
 
-Our pool: the caller publishes a job and opens a gate; workers that see it count themselves
-in, take chunks until none are left, and count themselves out. The caller takes chunks too,
-closes the gate, and waits only for workers that came in, so one that slept through a short
-job costs nothing. Each thread begins with a share of the iterations that is its own, the same in
-every loop: what it wrote in one loop it finds in its caches in the next. Then it takes what others
-have left. Workers spin for a while after a job, then sleep on a futex. A worker that
-finds itself on the caller's core steps aside: the system may wake it there, though others idle.
-A second caller, and a call from inside a job, find the pool busy and run their loop alone.
-
-Over OpenMP: a team of the requested size takes chunks from the same kind of counter. OpenMP ends a loop with all of its
-threads, however late one is: where other programs use the cores, a loop of microseconds takes as long as the system
-lets a thread wait, tens of milliseconds. So it is noted when the last chunk was done; where the loop ended long after
-that, loops run on our own pool for a while, longer each time OpenMP's threads are late again.
+How a loop is shared out is in `job_text`, what is OpenMP's in `openmp_text`; here are the threads of our own. One that
+finds itself on the caller's core steps aside: the system may wake it there, though others idle. A second caller, and a
+call from inside a job, find the pool busy and run their loop alone.
 """
 
 from __future__ import annotations
 
+from weft.runtime.job_text import JOBS
 from weft.runtime.native_module import NativeModule, words
+from weft.runtime.openmp_text import OPENMP
 
-_SOURCE = '''
+_ENTRY = '''
 def weft_parallel_for(fn, ctx, n):
     if n <= 0:
         return 0
     count = atomic_load(threads)
     if n < count:
         count = n
-    if count <= 1:
+    if count <= 1 or n >> place_bits != 0:
         return fn(ctx, 0, n)
-    if atomic_load(runtime) != 0:
-        return over_openmp(fn, ctx, n, count)
-    return over_pool(fn, ctx, n, count)
-
-
-def take_chunks(job: Job, thread):
-    """First of the share that is this thread's, then of the others'; whether there was any to take."""
-    shares = job.shares
-    took = 0
-    for turn in range(shares):
-        took = take_share(job, (thread + turn) % shares) or took
-        if atomic_load(job + job_status) != 0:
-            return took
-    return took
-
-
-def take_share(job: Job, share):
-    """Chunks of one share until none are left: half of what there is, in the end one by one, so that late or slow
-    threads leave the rest to others."""
-    fn = job.fn
-    ctx = job.ctx
-    at = job + job_shares + share * share_bytes
-    limit = job.n * (share + 1) // job.shares
-    took = 0
-    while 1:
-        begin = atomic_load(at)
-        if begin >= limit or atomic_load(job + job_status) != 0:
-            return took
-        chunk = (limit - begin) // 2
-        end = begin + (chunk if chunk > 1 else 1)
-        if atomic_replace(at, begin, end):
-            status = fn(ctx, begin, end)
-            took = 1
-            if status != 0:
-                atomic_replace(job + job_status, 0, status)
-                return took
-
-
-def fill_job(job: Job, fn, ctx, n, count):
-    job.fn = fn
-    job.ctx = ctx
-    job.n = n
-    shares = count if count < most_shares else most_shares
-    job.shares = shares
-    for share in range(shares):
-        atomic_store(job + job_shares + share * share_bytes, n * share // shares)
-    atomic_store(job + job_status, 0)
-
-
-def team_size(count):
-    """Where nobody set a number of threads here, the OpenMP runtime's own number holds (torch.set_num_threads)."""
-    ask = omp_get_max_threads[0]
-    if atomic_load(follow) == 0:
-        return count
-    most = ask()
-    return most if most < count else count
-
-
-def over_openmp(fn, ctx, n, count):
-    job = room(job_room)
-    is_inside = omp_in_parallel[0]
-    if is_inside() != 0:
-        return fn(ctx, 0, n)
-    size = team_size(count)
-    if size <= 1:
-        return fn(ctx, 0, n)
-    away = atomic_load(lateness + away_until)
-    if away != 0 and nanoseconds() < away:
-        return over_pool(fn, ctx, n, size)
-    fill_job(job, fn, ctx, n, size)
-    atomic_store(job + job_done, nanoseconds())
-    run = gomp_parallel[0]
-    run(take_timed, job, size, 0)
-    note_lateness(atomic_load(job + job_done))
-    return atomic_load(job + job_status)
-
-
-def take_timed(job: Job):
-    thread = omp_get_thread_num[0]
-    if take_chunks(job, thread()) != 0:
-        atomic_store(job + job_done, nanoseconds())
-
-
-def note_lateness(done):
-    """Leaves OpenMP's threads alone for a while where some of them came long after all was ``done``."""
-    ended = nanoseconds()
-    if ended - done < late:
-        if atomic_load(lateness) != 0:
-            atomic_store(lateness, 0)
-            atomic_store(lateness + away_until, 0)
-        return
-    pause = atomic_load(lateness)
-    pause = 2 * pause if pause != 0 else shortest_pause
-    if pause > longest_pause:
-        pause = longest_pause
-    atomic_store(lateness, pause)
-    atomic_store(lateness + away_until, ended + pause)
-
-
-def nanoseconds():
-    time = room(2)
-    clock_gettime(1, time)
-    return time[0] * 1000000000 + time[1]
+    if atomic_load(runtime) == 0:
+        return over_pool(fn, ctx, n, count)
+    if atomic_load(team_master) == pthread_self():
+        return over_team(fn, ctx, n, count)
+    return over_openmp(fn, ctx, n, count)
 
 
 def over_pool(fn, ctx, n, count):
@@ -138,34 +32,9 @@ def over_pool(fn, ctx, n, count):
         return fn(ctx, 0, n)
     atomic_store(caller_core, sched_getcpu())
     hire(count - 1)
-    fill_job(pool_job, fn, ctx, n, count)
-    atomic_store(gate + gate_limit, count - 1)
-    atomic_or(gate, opened)
-    atomic_add(ticket, 1)
-    if atomic_load(ticket + ticket_sleepers) > 0:
-        # All of them: the limit decides who takes part, and which worker a single wake would reach is not known.
-        syscall(futex, ticket, wake, 0x7FFFFFFF, 0, 0, 0)
-    take_chunks(pool_job, 0)
-    atomic_and(gate, ~opened)
-    await_gate()
-    status = atomic_load(pool_job + job_status)
+    status = share_out(pool_job, fn, ctx, n, count)
     atomic_store(busy, 0)
     return status
-
-
-def await_gate():
-    """Until every worker that came in has left: spin, then sleep on the gate."""
-    for turn in range(spins):
-        if atomic_load(gate) == 0:
-            return
-        $PAUSE()
-    atomic_store(gate + gate_waiting, 1)
-    now = atomic_load(gate)
-    while now != 0:
-        syscall(futex, gate, wait, now, 0, 0, 0)
-        atomic_store(gate + gate_waiting, 1)
-        now = atomic_load(gate)
-    atomic_store(gate + gate_waiting, 0)
 
 
 def hire(wanted):
@@ -187,24 +56,13 @@ def hire(wanted):
 
 
 def work(index):
-    while 1:
-        core = atomic_load(caller_core)
-        if sched_getcpu() == core:
-            step_aside(core)
-        # The ticket is read before the gate is tried, so a job published in between is not slept through.
-        seen = atomic_load(ticket)
-        if atomic_add(gate, 1) & opened != 0 and index < atomic_load(gate + gate_limit):
-            take_chunks(pool_job, index + 1)
-        if atomic_add(gate, -1) == 1 and atomic_load(gate + gate_waiting) != 0:
-            syscall(futex, gate, wake, 1, 0, 0, 0)
-        turn = 0
-        while turn < spins and atomic_load(ticket) == seen:
-            $PAUSE()
-            turn += 1
-        if turn == spins:
-            atomic_add(ticket + ticket_sleepers, 1)
-            syscall(futex, ticket, wait, seen, 0, 0, 0)
-            atomic_add(ticket + ticket_sleepers, -1)
+    serve(pool_job, index)
+
+
+def leave_core(core):
+    """Off the caller's core, where this thread is on it."""
+    if sched_getcpu() == core:
+        step_aside(core)
 
 
 def step_aside(core):
@@ -219,11 +77,11 @@ def step_aside(core):
 def weft_reset_pool():
     """In a child process none of the parent's workers exist."""
     atomic_store(runtime, 0)
-    atomic_store(gate, 0)
-    atomic_store(ticket + ticket_sleepers, 0)
-    atomic_store(gate + gate_waiting, 0)
+    atomic_store(pool_job + job_gate, 0)
+    atomic_store(pool_job + job_sleepers, 0)
     atomic_store(workers, 0)
     atomic_store(busy, 0)
+    atomic_store(team_master, 0)
 '''
 
 #: By processor: the number of the futex system call, and how a spinning thread yields its core.
@@ -234,24 +92,33 @@ SPINS = 20_000
 #: Nanoseconds after the last chunk from which on OpenMP's threads are late, and for how long they are left alone then.
 #: Once late is not for long: while our own pool runs loops between a library's, which are OpenMP's, both want cores.
 LATE, SHORTEST_PAUSE, LONGEST_PAUSE = 1_000_000, 20_000_000, 16_000_000_000
-#: Behind these words of a job stands where each share goes on, in a cache line of its own.
-_JOB = words("fn", "ctx", "n", "shares", "status", "done")
+#: A team starts with the loop after so many: what it costs, one or two loops do not give back.
+FEW_LOOPS = 2
+#: What a worker reads of a job lies in the cache line of the word it waits for; the words from ``status`` on, which
+#: hardly change, in the next; then, in lines of their own, how far each share is given out.
+_JOB = words("fn", "ctx", "n", "shares", "limit", "tag", "gate", "", "status", "done", "sleepers")
+_TEAM = words("size", "loops", "is_busy")
+#: The gate: how many workers are inside, bits, and above them the number of the job.
+_INSIDE, _WAITING, _OVER, _OPENED, _NUMBER_BITS = (1 << 16) - 1, 1 << 28, 1 << 29, 1 << 30, 32
+#: A share: the next iteration, and above it the tag of the job. Longer loops run on one thread.
+_PLACE_BITS, _TAGS = 40, 1 << 23
 #: Shares of a loop: one for each thread, up to so many; further threads begin where another does.
 MOST_SHARES, SHARE_WORDS = 32, 8
-_JOB_ROOM = SHARE_WORDS * (1 + MOST_SHARES)
+_JOB_ROOM = SHARE_WORDS * (2 + MOST_SHARES)
 _FUNCTIONS = {
     "pthread_create": "i32 (ptr, ptr, ptr, ptr)", "pthread_detach": "i32 (i64)",
     "pthread_sigmask": "i32 (i32, ptr, ptr)", "syscall": "i64 (i64, ...)", "getpid": "i32 ()", "sched_getcpu": "i32 ()",
     "sched_getaffinity": "i32 (i32, i64, ptr)", "sched_setaffinity": "i32 (i32, i64, ptr)",
-    "clock_gettime": "i32 (i32, ptr)",
+    "clock_gettime": "i32 (i32, ptr)", "pthread_self": "i64 ()",
 }  # fmt: skip
 #: What the module needs of the C library.
 POOL_IMPORTS = tuple(_FUNCTIONS)
 #: How many words each takes; what is used together lies in one cache line.
 _MEMORY = {
-    **dict.fromkeys(("threads", "runtime", "follow", "gomp_parallel", "omp_in_parallel", "omp_get_max_threads",
-                    "omp_get_thread_num"), 1),
-    "pool_job": _JOB_ROOM, "gate": 3, "ticket": 2, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2,
+    **dict.fromkeys(("threads", "runtime", "follow", "gomp_parallel", "start_threads", "end_threads", "omp_in_parallel",
+                    "omp_get_max_threads", "omp_get_thread_num"), 1),
+    "pool_job": _JOB_ROOM, "busy": 1, "workers": 1, "caller_core": 1, "lateness": 2, "late": 1,
+    "team_job": _JOB_ROOM, "team_master": 1, "team_state": len(_TEAM),
 }  # fmt: skip
 
 
@@ -259,15 +126,17 @@ def pool_module(processor: str) -> NativeModule:
     """The module for ``processor`` (``x86_64`` or ``aarch64``) on Linux."""
     futex, pause, hint = _PROCESSORS[processor]
     constants = {
-        "futex": futex, "wait": 128, "wake": 129, "spins": SPINS, "opened": 1 << 30,
-        "gate_limit": 8, "gate_waiting": 16, "ticket_sleepers": 8, "job_room": _JOB_ROOM,
-        "job_shares": 8 * SHARE_WORDS, "share_bytes": 8 * SHARE_WORDS, "most_shares": MOST_SHARES,
-        "job_status": _JOB["status"][0], "job_done": _JOB["done"][0],
-        "late": LATE, "shortest_pause": SHORTEST_PAUSE, "longest_pause": LONGEST_PAUSE, "away_until": 8,
+        "futex": futex, "wait": 128, "wake": 129, "spins": SPINS,
+        "inside": _INSIDE, "waiting": _WAITING, "over": _OVER, "opened": _OPENED, "number_bits": _NUMBER_BITS,
+        "next_job": 1 << _NUMBER_BITS, "place_bits": _PLACE_BITS, "places": (1 << _PLACE_BITS) - 1, "tags": _TAGS,
+        "job_room": _JOB_ROOM, "job_shares": 16 * SHARE_WORDS, "share_bytes": 8 * SHARE_WORDS,
+        "most_shares": MOST_SHARES, **{f"job_{name}": _JOB[name][0] for name in ("gate", "status", "done", "sleepers")},
+        "few_loops": FEW_LOOPS,
+        "shortest_pause": SHORTEST_PAUSE, "longest_pause": LONGEST_PAUSE, "away_until": 8,
         "mask_words": 128,  # enough for 8,192 cores
     }  # fmt: skip
     functions = {
         **_FUNCTIONS, "llvm.memset.p0.i64": "void (ptr, i8, i64, i1)", pause: f"void ({'i32' if hint else ''})",
     }  # fmt: skip
-    source = _SOURCE.replace("$PAUSE()", f"{pause}({hint})")
-    return NativeModule(source, constants, {"Job": _JOB}, functions, (), _MEMORY)
+    source = (_ENTRY + JOBS + OPENMP).replace("$PAUSE()", f"{pause}({hint})")
+    return NativeModule(source, constants, {"Job": _JOB, "Team": _TEAM}, functions, (), _MEMORY)

@@ -20,7 +20,7 @@ from weft.ir.errors import ArgumentError
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import libc_symbols, load_native
 from weft.runtime.native_module import NativeModule
-from weft.runtime.pool import POOL_IMPORTS, pool_module
+from weft.runtime.pool import LATE, POOL_IMPORTS, pool_module
 
 MAX_THREADS = 1024
 
@@ -28,6 +28,14 @@ MAX_THREADS = 1024
 _SERIAL = """
 def weft_parallel_for(fn, ctx, n):
     return fn(ctx, 0, n) if n > 0 else 0
+
+
+def weft_with_team(fn, ctx):
+    return fn(ctx)
+
+
+def weft_end_team():
+    return 0
 """
 
 
@@ -66,12 +74,18 @@ def thread_runtime() -> str:
 
 def parallel_for_address() -> int:
     """The address of ``i32 weft_parallel_for(ptr fn, ptr ctx, i64 n)``."""
+    return thread_function("weft_parallel_for")
+
+
+def thread_function(name: str) -> int:
+    """The address of a function of `pool`: ``weft_parallel_for``; ``i32 weft_with_team(ptr fn, ptr ctx)``, which calls
+    ``i32 fn(ptr ctx)`` with loops that keep their threads; or ``void weft_end_team()``, which lets them go."""
     with _lock:
         if _state.code is None:
             _load()
         _bind_openmp()
         assert _state.code is not None
-        return _state.code.address("weft_parallel_for")
+        return _state.code.address(name)
 
 
 def _default_threads() -> int:
@@ -90,6 +104,7 @@ def _load() -> None:
     _state.has_pool = processor is not None and platform.system() == "Linux"
     if _state.has_pool and processor is not None:
         _state.code = load_native(pool_module(processor), libc_symbols(POOL_IMPORTS))
+        _word("late").value = LATE
         os.register_at_fork(after_in_child=_after_fork)
     else:
         _state.code = load_native(NativeModule(_SERIAL), {})
@@ -122,6 +137,8 @@ def _bind_openmp() -> None:
             "omp_in_parallel": library.omp_in_parallel,
             "omp_get_max_threads": library.omp_get_max_threads,
             "omp_get_thread_num": library.omp_get_thread_num,
+            "start_threads": library.GOMP_parallel_start,
+            "end_threads": library.GOMP_parallel_end,
         }
     except (OSError, AttributeError):
         return

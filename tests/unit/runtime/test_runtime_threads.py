@@ -303,6 +303,127 @@ def test_leaves_openmp_alone_while_its_threads_are_late():
     assert out.split() == ["0.02", "0.02", "1", "0.04", "2", "0", "0"]
 
 
+TEAM = """
+import ctypes, os, threading, time
+import numpy as np
+import torch
+from test_runtime_threads import LOOPS, loops, threads
+torch.set_num_threads(3)
+threads.set_num_threads(3)
+call = loops()
+threads._word("late").value = 10**12  # on a busy machine, teams would be left alone for a while
+inside = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+with_team = ctypes.CFUNCTYPE(ctypes.c_int32, inside, ctypes.c_void_p)(threads.thread_function("weft_with_team"))
+end_team = ctypes.CFUNCTYPE(None)(threads.thread_function("weft_end_team"))
+is_parallel = ctypes.CDLL(threads.thread_runtime()).omp_in_parallel
+def size():
+    return ctypes.c_int64.from_address(threads._state.code.address("team_state")).value
+def run_team(fn):
+    def body(_):
+        try:
+            return fn() or 0
+        except BaseException as error:
+            found.append(error)
+            return -9
+    found = []
+    status = with_team(inside(body), None)
+    if found:
+        raise found[0]
+    return status
+data = np.zeros(1000, np.int32)
+def count(times, data=data):
+    for _ in range(times):
+        assert call("count", data, len(data)) == 0
+"""
+
+
+def run_team_script(body: str) -> str:
+    pytest.importorskip("torch")
+    return run_script(TEAM + textwrap.dedent(body))
+
+
+def test_a_team_serves_loop_after_loop():
+    """From the third loop on, until its call ends; statuses and loops inside loops are as ever."""
+    run_team_script(
+        """
+        for turn in range(10):
+            def steps():
+                count(2)
+                assert (size(), is_parallel()) == (0, 0)
+                count(20)
+                assert (size(), is_parallel()) == (3, 1)
+                assert call("fail", data, 1000) == 5 and call("fail", data, 70) == 0
+                nested = np.zeros(5000, np.int32)
+                assert call("nest", nested, 50) == 0 and (nested == 1).all()
+                return 7
+            assert run_team(steps) == 7
+            assert (size(), is_parallel()) == (0, 0)
+        assert (data == 10 * 22).all()
+        """
+    )
+
+
+def test_a_team_ends_before_a_library_starts_threads():
+    run_team_script(
+        """
+        a = torch.rand(300, 300)
+        right = a @ a
+        def steps():
+            for _ in range(20):
+                count(5)
+                assert size() == 3
+                end_team()
+                assert (size(), is_parallel()) == (0, 0)
+                assert torch.equal(a @ a, right)
+        run_team(steps)
+        assert (data == 100).all()
+        """
+    )
+
+
+def test_teams_in_teams_and_of_several_callers():
+    run_team_script(
+        """
+        assert run_team(lambda: count(5) or run_team(lambda: count(5)) or count(5)) == 0
+        assert (data == 15).all() and size() == 0
+        arrays = [np.zeros(500, np.int32) for _ in range(4)]
+        def caller(array):
+            for _ in range(10):
+                assert run_team(lambda: count(5, array)) == 0
+        callers = [threading.Thread(target=caller, args=(array,)) for array in arrays]
+        for c in callers:
+            c.start()
+        for i in range(100):
+            threads.set_num_threads(1 + i % 4)
+        for c in callers:
+            c.join()
+        assert all((array == 50).all() for array in arrays)
+        """
+    )
+
+
+def test_a_team_goes_on_after_a_pause_and_a_fork():
+    """Its threads fall asleep in a long pause; a child, which has none of them, uses our own pool."""
+    run_team_script(
+        """
+        def steps():
+            for _ in range(5):
+                count(4)
+                time.sleep(0.01)
+            pid = os.fork()
+            if pid == 0:
+                count(4)
+                same = run_team(lambda: count(4)) == 0 and (data == 28).all() and threads.thread_runtime() == "pool"
+                os._exit(0 if same else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+            count(4)
+        run_team(steps)
+        run_team(lambda: count(4))
+        assert (data == 28).all()
+        """
+    )
+
+
 def test_default_count_from_the_environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
     assert threads.get_num_threads() == 5

@@ -42,6 +42,11 @@ def _parallel_for(function: int, context: int, count: int) -> int:
     return 0
 
 
+@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+def _with_team(function: int, context: int) -> int:
+    return int(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(function)(context))
+
+
 #: Bytes before and after what a kernel may write, and what they hold.
 _FENCE = 128
 _CANARY = b"\xa5" * _FENCE
@@ -87,7 +92,12 @@ class Fenced:
 
 _SYMBOLS = {
     name: int(ctypes.cast(fn, ctypes.c_void_p).value or 0)
-    for name, fn in (("weft_parallel_for", _parallel_for), ("weft_alloc", _alloc), ("weft_free", _free))
+    for name, fn in (
+        ("weft_parallel_for", _parallel_for),
+        ("weft_with_team", _with_team),
+        ("weft_alloc", _alloc),
+        ("weft_free", _free),
+    )
 } | {
     name: int(ctypes.cast(getattr(_libc, name), ctypes.c_void_p).value or 0) for name in ("memset", "memcpy", "memmove")
 }

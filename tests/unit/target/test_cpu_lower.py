@@ -27,7 +27,7 @@ MATMUL = """kernel mm(A: float32[13, 50], B: float32[50, 70], out C: float32[13,
         block C(vm spatial 0:13 = m, vn spatial 0:70 = n, vk reduce 0:50 = k)
             reads C[vm, vn], A[vm, vk], B[vk, vn] writes C[vm, vn]
         { init { C[vm, vn] = 0.0 } C[vm, vn] = C[vm, vn] + A[vm, vk] * B[vk, vn] } } } } }"""
-IMPORTS = {"weft_parallel_for", "weft_alloc", "weft_free", "memset", "memcpy", "memmove"}
+IMPORTS = {"weft_parallel_for", "weft_with_team", "weft_alloc", "weft_free", "memset", "memcpy", "memmove"}
 
 
 def test_matmul_is_vectors_with_accumulators_in_registers() -> None:
@@ -86,6 +86,15 @@ def test_objects_import_nothing_but_the_runtime(machine: str, dtype: str) -> Non
     compiled = compile_kernel(parse_kernel(_every_intrinsic(dtype)), NAMED[machine])
     undefined = {s.name for s in read_object(compiled.object).symbols if s.section == 0 and s.name}
     assert undefined <= IMPORTS
+
+
+@pytest.mark.parametrize(("starts", "stay_awake"), [("t in 0:2", False), ("t in 0:3", True), ("t in 0:n", True)])
+def test_threads_of_steps_stay_awake(starts: str, stay_awake: bool) -> None:
+    text = f"""kernel s(n: int64, out C: float32[40]) {{
+        for {starts} {{ parallel i in 0:40 {{ C[i] = C[i] * 2.0 + float32(t) }} }} }}"""
+    compiled = compile_kernel(parse_kernel(text))
+    undefined = {s.name for s in read_object(compiled.object).symbols if s.section == 0 and s.name}
+    assert ("weft_with_team" in undefined) == stay_awake
 
 
 def test_aarch64_calls_nothing() -> None:

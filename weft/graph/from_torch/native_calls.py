@@ -20,6 +20,7 @@ from weft.ir import dtype as dt
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import load_native
 from weft.runtime.native_module import NativeModule, words
+from weft.runtime.threads import thread_function
 
 #: The C function of an operator, and what its arguments are: those with a question mark may be None.
 _CONVOLUTION = "tensor tensor tensor? whole whole whole count text"
@@ -46,6 +47,7 @@ _SOURCE = f"""
 def weft_call_library(slots):
     row: Row = slots
     call: Call = row.call
+    weft_end_team()
     if row.made != 0:
         weft_delete(row)
     args = room({_MOST})
@@ -115,7 +117,10 @@ def _native() -> LoadedObject | None:
         return None
     float32, cpu = (ctypes.CFUNCTYPE(ctypes.c_int32)(code)() for code in codes.values())
     structures = {"Row": words(*ROW), "Call": words(*_CALL), "Tensor": words(*_TENSOR), "Reader": words(*READER)}
-    return load_native(NativeModule(_SOURCE, {"float32": float32, "cpu": cpu}, structures, _IMPORTS), addresses)
+    # What is called here has threads of its own: those of our loops let go of the cores first.
+    functions = {**_IMPORTS, "weft_end_team": "void ()"}
+    module = NativeModule(_SOURCE, {"float32": float32, "cpu": cpu}, structures, functions)
+    return load_native(module, {**addresses, "weft_end_team": thread_function("weft_end_team")})
 
 
 def native_call(graph: Graph, node: Opaque, strides: Callable[[str], tuple[int, ...]]) -> NativeCall | None:

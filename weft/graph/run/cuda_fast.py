@@ -18,7 +18,7 @@ from weft.runtime.cuda_driver import driver_address
 from weft.runtime.fastcall import TensorLayout, fast_calls_available
 from weft.runtime.fastcall_text import ON_CUDA
 from weft.runtime.loader import LoadedObject
-from weft.runtime.native_module import words
+from weft.runtime.native_module import NativeModule, words
 from weft.runtime.torch_layout import StateFields
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def _native(model_slot: int, fields: StateFields) -> LoadedObject:
     records = {"State": STATE, "Group": GROUP, "Patch": PATCH, "Node": NODE, "Copy": COPY}
     structures = {"Model": words(*MODEL, "state"), **{name: words(*names) for name, names in records.items()}}
     sizes = {f"{name.lower()}_size": 8 * len(names) for name, names in records.items()}
-    return load_calls(_SOURCE, {**sizes, "on_cuda": ON_CUDA}, structures, model_slot, fields)
+    source = NativeModule(_SOURCE, {**sizes, "on_cuda": ON_CUDA}, structures)
+    return load_calls(source, {}, model_slot, fields)
 
 
 #: The fields of `COPY`.

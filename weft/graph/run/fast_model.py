@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from weft.graph.graph import dense_strides
 from weft.graph.run.executable import Executable
-from weft.graph.run.run_table import CONSTANTS, RUN_TABLE
+from weft.graph.run.run_table import CONSTANTS, FUNCTIONS, RUN_TABLE, STRUCTURES, run_table_symbols
 from weft.runtime.dict_version import dict_version_offset
 from weft.runtime.fastcall import Specialization, TensorLayout, fast_calls_available
 from weft.runtime.fastcall_text import MISSED, NUMPY, PYTHON_FUNCTIONS, TORCH
 from weft.runtime.kernel import LoadedKernel
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import load_native
-from weft.runtime.native_module import NativeModule, Structure, words
+from weft.runtime.native_module import NativeModule, words
 from weft.runtime.torch_layout import StateFields, TensorState
 
 #: What machine code knows of a model. ``owner`` is an object that lives while a call runs; 0 where it is gone.
@@ -117,27 +117,30 @@ _FUNCTIONS = ("PyErr_Clear", "PyEval_RestoreThread", "PyEval_SaveThread", "PyObj
 
 @functools.cache
 def _native_table(model_slot: int, fields: StateFields) -> LoadedObject:
-    structures = {"Model": words(*MODEL, *TABLE), "Patch": words(*PATCH), "Frame": words("table", "slots")}
+    own = {"Model": words(*MODEL, *TABLE), "Patch": words(*PATCH), "Frame": words("table", "slots")}
     constants = {**CONSTANTS, "patch_size": 8 * len(PATCH)}
-    return load_calls(RUN_TABLE + _SOURCE, constants, structures, model_slot, fields)
+    source = NativeModule(RUN_TABLE + _SOURCE, constants, {**STRUCTURES, **own}, FUNCTIONS)
+    return load_calls(source, run_table_symbols(), model_slot, fields)
 
 
-def load_calls(
-    source: str, constants: Mapping[str, int], own: Mapping[str, Structure], model_slot: int, fields: StateFields
-) -> LoadedObject:
-    """``source``, of calls whose slot ``model_slot`` is a model, with `CHECKS` of weights as ``fields`` says."""
+def load_calls(source: NativeModule, given: Mapping[str, int], model_slot: int, fields: StateFields) -> LoadedObject:
+    """``source``, of calls whose slot ``model_slot`` is a model, with `CHECKS` of weights as ``fields`` says.
+
+    ``given`` are the addresses of functions that it declares.
+    """
     version = dict_version_offset()
     structures = {
-        **own, "Weight": words(*WEIGHT), "Dict": {"version": (version or 0, "i64")},
+        **source.structures, "Weight": words(*WEIGHT), "Dict": {"version": (version or 0, "i64")},
         "Tensor": {name: (getattr(fields, name), "i64") for name in ("storage", "offset", "counter")},
         "Storage": {"data": (fields.data, "i64")}, "Counter": {"version": (fields.version, "i32")},
     }  # fmt: skip
-    constants = {**constants, "weight_size": 8 * len(WEIGHT), "model_slot": model_slot, "missed": MISSED}
+    constants = {**source.constants, "weight_size": 8 * len(WEIGHT), "model_slot": model_slot, "missed": MISSED}
     constants["has_versions"] = 0 if version is None else 1
     functions = {name: PYTHON_FUNCTIONS[name] for name in _FUNCTIONS} | {"PyDict_GetItem": "ptr (ptr, ptr)"}
-    module = NativeModule(source + CHECKS, constants, structures, functions, ("object_false",))
     symbols = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in functions}
-    return load_native(module, {**symbols, "object_false": id(False)})
+    declared = {**functions, **source.functions}
+    module = NativeModule(source.source + CHECKS, constants, structures, declared, ("object_false",))
+    return load_native(module, {**symbols, **given, "object_false": id(False)})
 
 
 class _ModelKernel(LoadedKernel):

@@ -1,7 +1,8 @@
 """A table of kernels run by machine code: one call from Python, whatever their number.
 
-A row is the address of a kernel and that of its argument slots. Frames, which calls have to themselves, wait in a row
-of words: who takes one leaves zero there.
+A row is the address of a kernel and that of its argument slots. From the first parallel loop on, the threads of all
+loops stay awake until the table ends, or a row starts threads of another library's (`weft.runtime.pool`). Frames, which
+calls have to themselves, wait in a row of words: who takes one leaves zero there.
 """
 
 from __future__ import annotations
@@ -13,20 +14,33 @@ from typing import Any
 
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import libc_symbols, load_native
-from weft.runtime.native_module import NativeModule
+from weft.runtime.native_module import NativeModule, words
+from weft.runtime.threads import thread_function
 
 #: Frames that are kept for later calls; as many may run at once without making a new one.
 KEPT_FRAMES = 16
 
 RUN_TABLE = """
 def weft_run_table(table, first, end):
-    n = first
-    while n < end:
+    rows: Rows = room(rows_words)
+    rows.table = table
+    rows.next = first
+    rows.end = end
+    rows.status = 0
+    weft_with_team(run_rows, rows)
+    return rows.status
+
+
+def run_rows(rows: Rows):
+    table = rows.table
+    n = rows.next
+    while n < rows.end:
         kernel = table[2 * n]
         status = kernel(table[2 * n + 1])
-        if status != 0:
-            return n + 1 << 32 | status & 0xFFFFFFFF
         n += 1
+        if status != 0:
+            rows.status = n << 32 | status & 0xFFFFFFFF
+            return 0
     return 0
 
 
@@ -53,20 +67,42 @@ def now():
 
 
 def weft_time_table(table, first, end, stamps):
-    for n in range(end - first):
+    rows: Rows = room(rows_words)
+    rows.table = table
+    rows.next = first
+    rows.end = end
+    rows.status = 0
+    rows.stamps = stamps
+    weft_with_team(time_rows, rows)
+    return rows.status
+
+
+def time_rows(rows: Rows):
+    stamps = rows.stamps
+    first = rows.next
+    for n in range(rows.end - first):
         stamps[n] = now()
-        status = weft_run_table(table, first + n, first + n + 1)
-        if status != 0:
-            return status
-    stamps[end - first] = now()
+        rows.status = weft_run_table(rows.table, first + n, first + n + 1)
+        if rows.status != 0:
+            return 0
+    stamps[rows.end - first] = now()
     return 0
 """
-CONSTANTS = {"kept_frames": KEPT_FRAMES}
+_ROWS = ("table", "next", "end", "status", "stamps")
+CONSTANTS = {"kept_frames": KEPT_FRAMES, "rows_words": len(_ROWS)}
+STRUCTURES = {"Rows": words(*_ROWS)}
+#: Of the runtime's own, see `run_table_symbols`.
+FUNCTIONS = {"weft_with_team": "i32 (ptr, ptr)"}
+
+
+def run_table_symbols() -> dict[str, int]:
+    """What `RUN_TABLE` calls."""
+    return {name: thread_function(name) for name in FUNCTIONS}
 
 
 @functools.cache
 def _native() -> Any:
-    return load_native(NativeModule(RUN_TABLE, CONSTANTS), {})
+    return load_native(NativeModule(RUN_TABLE, CONSTANTS, STRUCTURES, FUNCTIONS), run_table_symbols())
 
 
 def _function(name: str, *types: Any) -> Any:
@@ -90,10 +126,11 @@ def frame_keeper() -> tuple[Any, Any]:
 @functools.cache
 def table_timer() -> Any:
     """As `table_runner`, with a last argument: where nanoseconds go, before each row and after the last one."""
-    module = NativeModule(
-        RUN_TABLE + _TIMED, {**CONSTANTS, "monotonic": time.CLOCK_MONOTONIC}, {}, {"clock_gettime": "i32 (i32, ptr)"}
-    )
-    loaded = _kept.setdefault("timed", load_native(module, libc_symbols(["clock_gettime"])))
+    constants = {**CONSTANTS, "monotonic": time.CLOCK_MONOTONIC}
+    functions = {**FUNCTIONS, "clock_gettime": "i32 (i32, ptr)"}
+    module = NativeModule(RUN_TABLE + _TIMED, constants, STRUCTURES, functions)
+    symbols = {**run_table_symbols(), **libc_symbols(["clock_gettime"])}
+    loaded = _kept.setdefault("timed", load_native(module, symbols))
     types = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
     return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(loaded.address("weft_time_table"))
 

@@ -17,6 +17,7 @@ from weft.ir.stmt import Kernel
 from weft.target.cpu.builder import Builder, Features, Module
 from weft.target.cpu.emit_context import (
     I64,
+    WITH_TEAM,
     Function,
     Memory,
     Program,
@@ -26,6 +27,7 @@ from weft.target.cpu.emit_context import (
     status,
 )
 from weft.target.cpu.emit_convert import round_to
+from weft.target.cpu.emit_parallel import repeated_starts
 from weft.target.cpu.emit_stmt import emit_stmt
 from weft.target.cpu.host import Machine
 from weft.target.cpu.line_tables import LineTable
@@ -48,7 +50,7 @@ def emit_module(
     module.lines = LineTable(shown_as) if shown_as else None
     numbers = {(s.message, s.span): n for n, s in enumerate(sites, 1)}
     program = Program(module, machine, entry_name(kernel), numbers, assigned_names(kernel.body), contract)
-    b = module.function(program.name, "i32", [("ptr", "args")], attributes=function_attributes(machine))
+    b = _start_function(program, repeated_starts(kernel.body))
     f = Function(program, b, b.load("ptr", _slot(b, len(kernel.params)), align=8))
     for n, param in enumerate(kernel.params):
         if isinstance(param, Buffer):
@@ -60,6 +62,17 @@ def emit_module(
     if not b.terminated:
         f.end(status(0))
     return module.text()
+
+
+def _start_function(program: Program, keeps_threads: bool) -> Builder:
+    """The function that does the work: the kernel itself, or what it calls with threads that stay awake."""
+    args, attributes = [("ptr", "args")], function_attributes(program.machine)
+    if not keeps_threads:
+        return program.module.function(program.name, "i32", args, attributes=attributes)
+    work = f"{program.name}.work"
+    b = program.module.function(program.name, "i32", args, attributes=attributes)
+    b.ret(b.call(WITH_TEAM, "i32", [Value(f"@{work}", "ptr"), b.argument("args")]))
+    return program.module.function(work, "i32", args, linkage="internal", attributes=attributes)
 
 
 def machine_features(machine: Machine) -> Features:

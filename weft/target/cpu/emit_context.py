@@ -25,7 +25,7 @@ I64 = "i64"
 ZERO, ONE = Value("0", I64), Value("1", I64)
 
 #: Functions a kernel may import from the runtime, as result and argument types.
-PARALLEL_FOR, ALLOCATE, FREE = "weft_parallel_for", "weft_alloc", "weft_free"
+PARALLEL_FOR, WITH_TEAM, ALLOCATE, FREE = "weft_parallel_for", "weft_with_team", "weft_alloc", "weft_free"
 OUT_OF_MEMORY = -1
 
 

@@ -11,7 +11,7 @@ from weft.passes.analysis.check_vector import check_vector, infer_varying
 from weft.passes.analysis.loop_ranges import constant_extent, ranges_inside
 from weft.target.cpu.emit_context import I64, ONE, Function, LoopLabels, fit, fit_all, literal_of, plain_name
 from weft.target.cpu.emit_expr import emit_expr
-from weft.target.cpu.emit_parallel import emit_parallel
+from weft.target.cpu.emit_parallel import PARALLEL_KINDS, emit_parallel
 from weft.target.cpu.llvm_values import Value, constant, vector
 
 EmitStmt = Callable[[Function, Stmt], None]
@@ -30,7 +30,7 @@ def emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
 
 def _emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
     extent = constant_extent(loop)
-    if loop.kind in ("parallel", "block") and f.lane is None and not f.in_parallel:
+    if loop.kind in PARALLEL_KINDS and f.lane is None and not f.in_parallel:
         emit_parallel(f, loop, lambda g, part, lo, hi: emit_counted(g, part, lo, hi, lambda i: emit_stmt(g, part.body)))
     elif loop.kind == "unroll" and extent is not None and extent * f.copies <= MAX_COPIES:
         _emit_unrolled(f, loop, extent, emit_stmt)

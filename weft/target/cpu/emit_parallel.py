@@ -5,15 +5,37 @@ What the body uses from outside travels in a context of 8-byte slots on the call
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from weft.ir.stmt import For
+from weft.ir.nesting import inner_statements
+from weft.ir.stmt import For, Stmt, While
+from weft.passes.analysis.loop_ranges import constant_extent
 from weft.passes.plain.shorten_lets import mentioned_names
 from weft.target.cpu.emit_context import I64, PARALLEL_FOR, Function, Memory, add, function_attributes, status
 from weft.target.cpu.emit_expr import emit_expr
 from weft.target.cpu.llvm_values import Value, bits_of
 
 EmitBody = Callable[[Function, For, Value, Value], None]
+#: Loops whose iterations threads share out.
+PARALLEL_KINDS = ("parallel", "block")
+#: Threads that stay awake are woken first: more starts than that of a loop of its own are worth it.
+FEW_STARTS = 2
+
+
+def repeated_starts(body: Stmt) -> bool:
+    """Whether threads are started more than a few times, so that they had better stay awake in between."""
+    return _count_starts(body) > FEW_STARTS
+
+
+def _count_starts(s: Stmt) -> float:
+    if isinstance(s, For) and s.kind in PARALLEL_KINDS:
+        return 1
+    inner = sum(map(_count_starts, inner_statements(s)))
+    if not inner or not isinstance(s, (For, While)):
+        return inner
+    times = constant_extent(s) if isinstance(s, For) else None
+    return inner * (math.inf if times is None else times)
 
 
 def emit_parallel(f: Function, loop: For, emit_range: EmitBody) -> None:
