@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from bench.models.parts import Network, image, language, tokens, vision
 
-
 _SMALL = {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "num_key_value_heads": 4,
     "intermediate_size": 2304, "vocab_size": 32000, "use_cache": False,

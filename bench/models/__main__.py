@@ -1,4 +1,5 @@
-"""``python -m bench.models [--set unseen] [--only resnet] [--batch 1 8] [--threads 1 2] [--peers eager] [--cold] [--write]``.
+"""``python -m bench.models [--set unseen] [--only resnet] [--batch 1 8] [--threads 1 2] [--peers eager] [--cold]
+[--write]``.
 
 Rows that are measured take the place of those on the page; the others stay.
 """
@@ -54,7 +55,9 @@ def install_environments(peers: list[str]) -> None:
 
 def measure(options: argparse.Namespace) -> ModelRun:
     run = ModelRun(describe_machine())
-    chosen = [n for n in SETS[options.set] if not options.only or any(part.lower() in n.lower() for part in options.only)]
+    chosen = [
+        n for n in SETS[options.set] if not options.only or any(part.lower() in n.lower() for part in options.only)
+    ]
     workloads = [
         ModelWorkload(n, b, options.device, options.dtype, options.numerics) for n in chosen for b in options.batch
     ]
@@ -68,6 +71,10 @@ def measure(options: argparse.Namespace) -> ModelRun:
             run.save(saved)
             print(describe_row(row), flush=True)
     return run
+
+
+def _is_asked_for(name: str, only: list[str]) -> bool:
+    return not only or any(part.lower() in name.lower() for part in only)
 
 
 def write(run: ModelRun) -> None:

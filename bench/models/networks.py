@@ -13,6 +13,7 @@ from bench.models.parts import Logits, Network, image, tokens, vision
 from bench.models.torchvision_here import import_torchvision
 from bench.models.unseen import UNSEEN
 
+
 class Recurrent(nn.Module):
     """Three layers of LSTM, and a linear layer on their last step."""
 
