@@ -23,7 +23,8 @@ import torch
 import weft
 from bench.gpu.processes import answer, measure_alone, several
 from bench.gpu.unseen import PROFILED, UNSEEN, Large
-from bench.models.networks import NETWORKS, TOKENS, make_network
+from bench.models.networks import NETWORKS, make_network
+from bench.models.parts import TOKENS
 
 
 class Row(NamedTuple):

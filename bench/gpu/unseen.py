@@ -3,22 +3,7 @@ were looked at while Weft was made faster, and some that nothing was developed o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from torch import nn
-
-from bench.models.networks import Logits, Network, image, tokens, vision
-
-
-def _language(name: str, config: str, **sizes: Any) -> Callable[[], nn.Module]:
-    def make() -> nn.Module:
-        import transformers
-
-        return Logits(getattr(transformers, name)(getattr(transformers, config)(**sizes)))
-
-    return make
-
+from bench.models.parts import Network, image, language, tokens, vision
 
 _SMALL = {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "num_key_value_heads": 4,
@@ -42,9 +27,9 @@ PROFILED: dict[str, Large] = {
     "EfficientNet-B0": ((vision("efficientnet_b0"), image), 64, 0),
     "Swin-T": ((vision("swin_t"), image), 32, 0),
     "ResNeXt-50": ((vision("resnext50_32x4d"), image), 64, 0),
-    "DistilBERT": ((_language("DistilBertModel", "DistilBertConfig"), tokens), 16, 512),
-    "OPT-125M": ((_language("OPTForCausalLM", "OPTConfig", use_cache=False), tokens), 8, 1024),
-    "T5-small encoder": ((_language("T5EncoderModel", "T5Config", use_cache=False), tokens), 16, 512),
+    "DistilBERT": ((language("DistilBertModel", "DistilBertConfig"), tokens), 16, 512),
+    "OPT-125M": ((language("OPTForCausalLM", "OPTConfig", use_cache=False), tokens), 8, 1024),
+    "T5-small encoder": ((language("T5EncoderModel", "T5Config", use_cache=False), tokens), 16, 512),
 }
 
 UNSEEN: dict[str, Large] = {
@@ -52,9 +37,9 @@ UNSEEN: dict[str, Large] = {
     "MobileNetV3-L": ((vision("mobilenet_v3_large"), image), 64, 0),
     "ShuffleNetV2": ((vision("shufflenet_v2_x1_0"), image), 64, 0),
     "DenseNet-121": ((vision("densenet121"), image), 64, 0),
-    "ALBERT": ((_language("AlbertModel", "AlbertConfig", **_ALBERT), tokens), 16, 512),
-    "GPT-NeoX": ((_language("GPTNeoXForCausalLM", "GPTNeoXConfig", **_NEOX), tokens), 8, 1024),
-    "Qwen2-like": ((_language("Qwen2ForCausalLM", "Qwen2Config", **_SMALL), tokens), 4, 2048),
-    "Mistral-like": ((_language("MistralForCausalLM", "MistralConfig", **_SMALL), tokens), 4, 2048),
-    "Llama 1 B": ((_language("LlamaForCausalLM", "LlamaConfig", **_BILLION), tokens), 4, 2048),
+    "ALBERT": ((language("AlbertModel", "AlbertConfig", **_ALBERT), tokens), 16, 512),
+    "GPT-NeoX": ((language("GPTNeoXForCausalLM", "GPTNeoXConfig", **_NEOX), tokens), 8, 1024),
+    "Qwen2-like": ((language("Qwen2ForCausalLM", "Qwen2Config", **_SMALL), tokens), 4, 2048),
+    "Mistral-like": ((language("MistralForCausalLM", "MistralConfig", **_SMALL), tokens), 4, 2048),
+    "Llama 1 B": ((language("LlamaForCausalLM", "LlamaConfig", **_BILLION), tokens), 4, 2048),
 }

@@ -1,4 +1,5 @@
-"""``python -m bench.models [--only resnet] [--batch 1 8] [--threads 1 2] [--peers eager] [--cold] [--write]``.
+"""``python -m bench.models [--set unseen] [--only resnet] [--batch 1 8] [--threads 1 2] [--peers eager] [--cold]
+[--write]``.
 
 Rows that are measured take the place of those on the page; the others stay.
 """
@@ -14,7 +15,7 @@ from bench.field.run import describe_machine
 from bench.models.conductor import ModelConductor, ModelPlan
 from bench.models.peers import PEERS
 from bench.models.report import ModelRun, describe_row, page, summary
-from bench.models.workloads import NAMES, ModelWorkload
+from bench.models.workloads import NAMES, SETS, UNSEEN_NAMES, ModelWorkload
 
 PAGE = ROOT / "docs" / "bench-models.md"
 KEPT = PAGE.with_suffix(".json")
@@ -22,6 +23,7 @@ KEPT = PAGE.with_suffix(".json")
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.models", description=__doc__)
+    parser.add_argument("--set", default="developed", choices=[*SETS], help="which list of models")
     parser.add_argument("--only", nargs="*", default=[], help="models whose names contain one of these")
     parser.add_argument("--batch", nargs="*", type=int, default=[1, 8])
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
@@ -53,7 +55,9 @@ def install_environments(peers: list[str]) -> None:
 
 def measure(options: argparse.Namespace) -> ModelRun:
     run = ModelRun(describe_machine())
-    chosen = [n for n in NAMES if not options.only or any(part.lower() in n.lower() for part in options.only)]
+    chosen = [
+        n for n in SETS[options.set] if not options.only or any(part.lower() in n.lower() for part in options.only)
+    ]
     workloads = [
         ModelWorkload(n, b, options.device, options.dtype, options.numerics) for n in chosen for b in options.batch
     ]
@@ -69,13 +73,17 @@ def measure(options: argparse.Namespace) -> ModelRun:
     return run
 
 
+def _is_asked_for(name: str, only: list[str]) -> bool:
+    return not only or any(part.lower() in name.lower() for part in only)
+
+
 def write(run: ModelRun) -> None:
     """The page with these rows, and those of runs before that were not measured again."""
     whole = ModelRun.load_from(KEPT) if KEPT.exists() else ModelRun(run.machine)
     whole.machine, whole.versions = run.machine, {**whole.versions, **run.versions}
     for row in run.rows:
         whole.put(row)
-    places = {name: n for n, name in enumerate(NAMES)}
+    places = {name: n for n, name in enumerate((*NAMES, *UNSEEN_NAMES))}
     whole.rows.sort(key=lambda r: (r.numerics != "fast", places[r.model], r.batch, r.threads))
     whole.save(KEPT)
     PAGE.write_text(page(whole, PAGE.read_text() if PAGE.exists() else ""))

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
 
+from bench.models.parts import Logits, Network, image, tokens, vision
 from bench.models.torchvision_here import import_torchvision
-
-TOKENS = 128
-
-
-class Logits(nn.Module):
-    """A language model that gives one tensor: what it says last, without its cache."""
-
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = self.inner(tokens, return_dict=False)[0]
-        return result
+from bench.models.unseen import UNSEEN
 
 
 class Recurrent(nn.Module):
@@ -70,14 +58,6 @@ class UNet(nn.Module):
         return result
 
 
-def vision(name: str) -> Callable[[], nn.Module]:
-    def make() -> nn.Module:
-        model: nn.Module = getattr(import_torchvision().models, name)(weights=None)
-        return model
-
-    return make
-
-
 def _bert() -> nn.Module:
     from transformers import BertConfig, BertModel
 
@@ -101,17 +81,6 @@ def _llama() -> nn.Module:
     return Logits(LlamaForCausalLM(config))
 
 
-def image(batch: int) -> torch.Tensor:
-    return torch.randn(batch, 3, 224, 224)
-
-
-def tokens(batch: int) -> torch.Tensor:
-    return torch.randint(0, 20000, (batch, TOKENS))
-
-
-#: How a model is made, and what a batch of its input is.
-Network = tuple[Callable[[], nn.Module], Callable[[int], torch.Tensor]]
-
 NETWORKS: dict[str, Network] = {
     "ResNet-18": (vision("resnet18"), image),
     "ResNet-50": (vision("resnet50"), image),
@@ -125,10 +94,12 @@ NETWORKS: dict[str, Network] = {
     "LSTM 3 layers": (Recurrent, lambda batch: torch.randn(batch, 64, 128)),
     "UNet": (UNet, lambda batch: torch.randn(batch, 3, 128, 128)),
 }
+#: All that `bench.models` measures.
+ALL = NETWORKS | UNSEEN
 
 
 def make_network(
-    name: str, batch: int, device: str, dtype: str, networks: Mapping[str, Network] = NETWORKS
+    name: str, batch: int, device: str, dtype: str, networks: Mapping[str, Network] = ALL
 ) -> tuple[Any, torch.Tensor]:
     """The model, ready for inference, and its input: the same in every process."""
     make, give = networks[name]
@@ -148,7 +119,7 @@ def _settle(model: nn.Module) -> None:
         if weight.dim() > 1 and not weight.any():
             weight.normal_(0.0, 0.02)
     for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
+        if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
             assert module.running_mean is not None
             assert module.running_var is not None
             module.running_mean.normal_(0.0, 0.1)

@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.field.conductor import OURS
 from bench.field.statistics import geometric_mean
 from bench.models.conductor import ModelRow
-from bench.models.workloads import PUBLISHED_FUSION
+from bench.models.workloads import PUBLISHED_FUSION, UNSEEN_NAMES
 
 
 @dataclass
@@ -84,6 +84,13 @@ As above, with `options={"numerics": "winograd"}`: convolutions of 3x3 windows a
 never taken unasked (below).
 """
 
+_UNSEEN = """
+## Models that nothing was developed on
+
+As above (`python -m bench.models --set unseen`): classes of torchvision and transformers and some written by hand, with
+random weights. They were listed before anyone looked at how fast they are; what was mended since is told below.
+"""
+
 _COMPILING = """
 ## Compiling, memory, fusion
 
@@ -100,16 +107,21 @@ def page(run: ModelRun, before: str = "") -> str:
     """The tables of ``run``, and what was written by hand on the page as it was ``before``."""
     peers = [p for p in dict.fromkeys(n for r in run.rows for n in r.ms) if p != OURS]
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
-    rows, asked = _by_numerics(run.rows)
+    listed = [r for r in run.rows if r.model not in UNSEEN_NAMES]
+    unseen = [r for r in run.rows if r.model in UNSEEN_NAMES]
+    rows, asked = _by_numerics(listed)
     order = sorted(rows, key=lambda r: (bool(r.cold_s), r.threads))
     told = list({(r.model, r.batch): r for r in order}.values())
     heads = ("cold", "second process", "Inductor cold", "second", "MB", "eager MB", "nodes", "kernels (different)")
-    parts = [_HEAD, f"Measured on {run.machine}. {versions}.", "", *(f"- {line}" for line in summary(run.rows)), ""]
+    parts = [_HEAD, f"Measured on {run.machine}. {versions}.", "", *(f"- {line}" for line in summary(listed)), ""]
     speeds = ["model", "batch", "threads", "ratio", "best peer", OURS, *peers]
     parts += _table(speeds, [_speed(r, peers) for r in rows])
     if asked:
         parts += [_ASKED_FOR, *(f"- {line}" for line in _with_asked(rows, asked)), ""]
         parts += _table(speeds, [_speed(r, peers) for r in asked])
+    if unseen:
+        parts += [_UNSEEN, *(f"- {line}" for line in summary(unseen)), ""]
+        parts += _table(speeds, [_speed(r, peers) for r in unseen])
     parts += [_COMPILING]
     parts += _table(["model", "batch", *heads, "calls", "DNNFusion"], [_compile(r) for r in rows if r in told])
     said = before[before.index(BY_HAND) :] if BY_HAND in before else f"{BY_HAND}\n"

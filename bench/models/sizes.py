@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 import weft
-from bench.models.networks import Logits
+from bench.models.parts import Logits
 from bench.models.torchvision_here import import_torchvision
 from weft.graph.from_torch import model as fx_model
 

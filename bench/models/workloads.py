@@ -18,6 +18,14 @@ NAMES = (
     "ResNet-18", "ResNet-50", "MobileNetV2", "EfficientNet-B0", "VGG-16", "ViT-B/16", "BERT-base 128", "GPT-2 128",
     "Llama-like 128", "LSTM 3 layers", "UNet",
 )  # fmt: skip
+#: Models that nothing was developed on when they were listed here.
+UNSEEN_NAMES = (
+    "SqueezeNet 1.1", "RegNetY-400MF", "RegNetX-800MF", "DenseNet-121", "ShuffleNetV2", "MNASNet", "MobileNetV3-L",
+    "GoogLeNet", "Inception v3", "ResNeXt-50", "ConvNeXt-T", "Swin-T", "EfficientNetV2-S", "DeepLabV3 MobileNet",
+    "DistilBERT", "ALBERT", "T5-small encoder", "Whisper-tiny encoder", "GPT-NeoX 6 layers", "OPT-125M",
+    "GRU classifier", "MLP-Mixer S/16", "UNet 3d", "Dilated stack",
+)  # fmt: skip
+SETS = {"developed": NAMES, "unseen": UNSEEN_NAMES}
 #: Layers before and after fusion that DNNFusion (2021) published.
 PUBLISHED_FUSION = {
     "VGG-16": (51, 17),

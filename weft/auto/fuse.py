@@ -12,6 +12,7 @@ from weft.auto.distribute import distribute_steps
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import schedule_chains
 from weft.auto.fuse_parts import precompute_parts
+from weft.auto.group_axes import split_groups
 from weft.auto.product_axes import merge_odd_rows
 from weft.auto.reduction import REDUCTION
 from weft.auto.stages import Stage
@@ -24,6 +25,7 @@ CHEAP = 8
 def fuse_stages(draft: Draft) -> None:
     """Axes merged, parts of formulas made stages, stages inlined, then the rest in chains that share loops."""
     group_factors(draft)
+    split_groups(draft)
     merge_odd_rows(draft, _seconds)
     distribute_steps(draft, _seconds)
     precompute_parts(draft)

@@ -384,6 +384,16 @@ def aligned_bytes(count: int) -> npt.NDArray[np.uint8]:
     return memory[start : start + count]
 
 
+def zeroed_bytes(count: int) -> npt.NDArray[np.uint8]:
+    """As `aligned_bytes`, all zeros: where rows are filled up, nobody writes what is behind them, but sums of the lanes
+    there are computed, and a processor may take a hundred times as long for numbers near zero as for others."""
+    if count >= LARGE_PAGE and (found := _large_pages(count)) is not None:
+        return found  # pages that are new are zeros
+    memory = np.zeros(count + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + count]
+
+
 def _large_pages(count: int) -> npt.NDArray[np.uint8] | None:
     """Memory of which the system was asked to make whole large pages; the rest behind them is in small ones."""
     try:

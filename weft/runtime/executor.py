@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from weft.ir.dtype import DType
 from weft.runtime.argument import ArgumentInfo, Framework
-from weft.runtime.arrays import aligned_bytes, allocate
+from weft.runtime.arrays import allocate, zeroed_bytes
 from weft.runtime.kernel import LoadedKernel
 from weft.runtime.loader import load_object
 from weft.runtime.machine_model import local_machine
@@ -108,7 +108,7 @@ class Executor:
         self, loaded: Any, values: Sequence[int | float], sizes: Sequence[int], arrays: Sequence[ArgumentInfo]
     ) -> list[tuple[Any, int]]:
         """Memory of these sizes, each with its address, filled by one call after which it never changes."""
-        memory = [(array, array.ctypes.data) for array in map(aligned_bytes, sizes)]
+        memory = [(array, array.ctypes.data) for array in map(zeroed_bytes, sizes)]
         loaded.run([*values, *(address for _, address in memory)])
         return memory
 

@@ -74,7 +74,9 @@ def block(room_for, size):
     header.size = size
     header.room = room_for
     header.given = memory
-    if not below(room_for, huge_from):
+    if below(room_for, huge_from):
+        memset(memory + start, 0, room_for)
+    else:
         madvise(memory, room_for, 14)
     return memory + start
 

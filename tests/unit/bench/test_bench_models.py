@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.field.statistics import Ratio
 from bench.models.conductor import ModelRow
 from bench.models.report import ModelRun, page, summary
-from bench.models.workloads import NAMES, PUBLISHED_FUSION, find_workload
+from bench.models.workloads import NAMES, PUBLISHED_FUSION, UNSEEN_NAMES, find_workload
 
 
 def row(model: str, ours: float, theirs: float, batch: int = 1) -> ModelRow:
@@ -60,3 +60,11 @@ def test_rows_with_numerics_that_were_asked_for_are_told_apart() -> None:
     assert "mean against the best peer: 0.71" in summary(run.rows)[0]
     assert "with these in place: 2.00, least 1.00" in page(run)
     assert page(run).count("| VGG-16 | 1 | 2 |") == 2
+
+
+def test_models_that_nothing_was_developed_on_have_a_table_of_their_own() -> None:
+    made = page(ModelRun("a machine", {}, [row("UNet", 1.0, 2.0), row(UNSEEN_NAMES[0], 2.0, 1.0)]))
+    first, second = made.split("## Models that nothing was developed on")
+    assert "mean against the best peer: 2.00" in first
+    assert UNSEEN_NAMES[0] not in first
+    assert "mean against the best peer: 0.50" in second

@@ -140,6 +140,8 @@ def test_two_tensors_of_integers(name: str) -> None:
         (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1), [(2, 4, 7, 8), (6, 4, 3, 3), (6,)]),
         (lambda x, w: F.conv2d(x, w, padding=2, dilation=2, groups=2), [(1, 4, 7, 6), (6, 2, 3, 3)]),
         (lambda x, w: F.conv2d(x, w, padding=1, groups=4), [(1, 4, 6, 6), (4, 1, 3, 3)]),
+        (lambda x, w: F.conv2d(x, w, padding=9, dilation=9), [(1, 2, 5, 30), (3, 2, 3, 3)]),
+        (lambda x, w: F.conv2d(x, w, stride=2, padding=8, dilation=5), [(1, 2, 4, 6), (3, 2, 4, 4)]),
         (lambda x, w: F.conv1d(x, w, padding="same"), [(2, 3, 9), (4, 3, 3)]),
         (lambda x, w: F.conv3d(x, w, stride=(1, 2, 1)), [(1, 2, 4, 5, 6), (3, 2, 2, 2, 2)]),
         (lambda x: F.max_pool2d(x, 3, 2, 1), [(1, 2, 7, 8)]),
@@ -182,6 +184,11 @@ def test_two_tensors_of_integers(name: str) -> None:
 )  # fmt: skip
 def test_contractions_windows_and_norms(fn: Callable[..., Any], shapes: list[tuple[int, ...]]) -> None:
     check(fn, *(floats(*s, seed=n) for n, s in enumerate(shapes)))
+
+
+def test_taps_that_never_meet_the_image_are_left_out() -> None:
+    graph = check(lambda x, w: F.conv2d(x, w, padding=9, dilation=9), floats(1, 2, 5, 30), floats(3, 2, 3, 3, seed=1))
+    assert [graph.edges[n].shape[2:] for n in graph.edges if graph.edges[n].shape[:2] == (3, 2)] == [(3, 3), (1, 3)]
 
 
 def test_embedding() -> None:

@@ -10,9 +10,10 @@ import sys
 import threading
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
-from weft.runtime.arrays import LARGE_PAGE, aligned_bytes
+from weft.runtime.arrays import LARGE_PAGE, aligned_bytes, zeroed_bytes
 from weft.runtime.memory import COLOURED_FROM, LARGEST, PAGE, SLOTS, SMALLEST
 from weft.runtime.native import RUNTIME_SYMBOLS
 
@@ -95,3 +96,12 @@ def test_a_forked_process_writes_to_memory_of_its_own(count: int) -> None:
         "os.waitpid(child, 0)\nassert (block == 1).all()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("size", [1000, 100_000, LARGE_PAGE + 5])
+def test_memory_that_is_filled_once_is_zeros_where_nobody_writes(size: int) -> None:
+    """What rows are filled up with is computed with: a processor may wait for what happens to be numbers near zero."""
+    dirty = [np.full(size + 64, 1, np.uint8) for _ in range(8)]
+    del dirty
+    found = [zeroed_bytes(size) for _ in range(8)]
+    assert all(not memory.any() and memory.size == size and memory.ctypes.data % 64 == 0 for memory in found)

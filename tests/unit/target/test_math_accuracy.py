@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from vector_math_harness import MACHINES, run
 
+import weft
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.parser import parse_kernel
 from weft.target.cpu.lower import emit_kernel
@@ -212,3 +213,16 @@ def test_popcount_and_integer_abs(machine: str) -> None:
     x = np.array([0, 1, -1, 255, -(2**31), 2**31 - 1], np.int32)
     np.testing.assert_array_equal(run("popcount", x, lanes=4, machine=machine), np.bitwise_count(x.view(np.uint32)))
     np.testing.assert_array_equal(run("abs", x, lanes=4, machine=machine), np.abs(x))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_exponentials_under_fast_numerics_are_normal_or_zero(kind: Any) -> None:
+    """A softmax with a mask of -100 would else be numbers that each take a hundred times as long to compute with."""
+    n, least = kind.__name__, np.finfo(kind).tiny
+    edge = np.log(least).astype(kind)
+    x = np.concatenate([np.linspace(edge - 20, edge + 20, 1001), [-np.inf, np.inf, np.nan, 0, -1]]).astype(kind)
+    made = weft.define(f"def e({n}(N) X) -> (O) {{ O(i) = exp(X(i)) }}")(x)
+    right = np.exp(x)
+    is_small = right < least * 1.01
+    assert not made[is_small & (made < least)].any()
+    np.testing.assert_allclose(made[~is_small], right[~is_small], rtol=4 * np.finfo(kind).eps)

@@ -29,6 +29,22 @@ def window_count(facts: Sequence[int], ceil: bool) -> int:
     return number
 
 
+def useful_taps(image: Ints, kernel: Ints, facts: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """The first of the taps of a window that ever meet the image, along each axis, and how many there are to the last.
+
+    The others, of windows spread further than a small image reaches, multiply zeros. ``facts`` are strides, padding
+    before and after, and dilations.
+    """
+    first, counts = [], []
+    for size, taps, stride, before, after, wide in zip(image, kernel, *facts):
+        spots = window_count((size, taps, stride, before, after, wide), False)
+        starts = [n * stride - before for n in range(spots)]
+        met = [k for k in range(taps) if any(0 <= at + k * wide < size for at in starts)] or [0]
+        first.append(met[0])
+        counts.append(met[-1] - met[0] + 1)
+    return tuple(first), tuple(counts)
+
+
 def convolution(
     x: Tensor,
     weight: Tensor,

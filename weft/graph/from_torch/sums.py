@@ -241,9 +241,24 @@ def _convolution(
     if transposed:
         x, weight = _turned(t, x, weight, groups, steps, around, wide, extra)
         steps, around = (1,) * n, (0,) * n
+    weight, before, after = _cropped(t, x, weight, steps, around, wide)
     given = [x, weight, *([] if bias is None else [bias])]
     fn = windows.convolution_without_bias if bias is None else windows.convolution
-    return t.make(given, fn, steps, around, around, wide, groups, is_library=not transposed)
+    return t.make(given, fn, steps, before, after, wide, groups, is_library=not transposed)
+
+
+def _cropped(t: Site, x: Edge, weight: Edge, *facts: tuple[int, ...]) -> tuple[Edge, tuple[int, ...], tuple[int, ...]]:
+    """The weights without taps that never meet the image, and what is around that then."""
+    steps, around, wide = facts
+    kernel = weight.shape[2:]
+    first, counts = windows.useful_taps(x.shape[2:], kernel, (steps, around, around, wide))
+    if counts == kernel:
+        return weight, around, around
+    sizes = (*weight.shape[:2], *counts)
+    part = t.make([weight], views.cut, (0, 0, *first), (1,) * len(sizes), sizes, is_library=False)
+    left = tuple(p - f * d for p, f, d in zip(around, first, wide))
+    right = tuple(p - (k - f - c) * d for p, k, f, c, d in zip(around, kernel, first, counts, wide))
+    return t.edge(part), left, right
 
 
 def _spread(t: Site, x: Edge, weight: Edge, bias: Any, *facts: tuple[int, ...]) -> str:

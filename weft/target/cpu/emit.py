@@ -32,6 +32,7 @@ from weft.target.cpu.emit_stmt import emit_stmt
 from weft.target.cpu.host import Machine
 from weft.target.cpu.line_tables import LineTable
 from weft.target.cpu.llvm_values import Value, constant
+from weft.target.cpu.math import FAST_MATH, MATH
 
 
 def entry_name(kernel: Kernel) -> str:
@@ -39,17 +40,24 @@ def entry_name(kernel: Kernel) -> str:
 
 
 def emit_module(
-    kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...], *, contract: bool = False, shown_as: str = ""
+    kernel: Kernel,
+    machine: Machine,
+    sites: tuple[AssertSite, ...],
+    *,
+    fast: bool = False,
+    contract: bool = False,
+    shown_as: str = "",
 ) -> str:
     """The LLVM text of ``kernel``, all of whose loops have their final form.
 
-    ``contract`` lets a product and a sum become one operation, rounded once. Where debuggers are to show it, they call
-    it ``shown_as``.
+    ``contract`` lets a product and a sum become one operation, rounded once; so do ``fast`` numerics, which have
+    functions of their own. Where debuggers are to show it, they call it ``shown_as``.
     """
     module = Module(machine_features(machine), header=[f'target triple = "{machine.triple}"'], footer=["!0 = !{}"])
     module.lines = LineTable(shown_as) if shown_as else None
     numbers = {(s.message, s.span): n for n, s in enumerate(sites, 1)}
-    program = Program(module, machine, entry_name(kernel), numbers, assigned_names(kernel.body), contract)
+    program = Program(module, machine, entry_name(kernel), numbers, assigned_names(kernel.body))
+    program.contract, program.math = contract or fast, MATH | FAST_MATH if fast else MATH
     b = _start_function(program, repeated_starts(kernel.body))
     f = Function(program, b, b.load("ptr", _slot(b, len(kernel.params)), align=8))
     for n, param in enumerate(kernel.params):

@@ -20,6 +20,7 @@ from weft.ir.span import Span
 from weft.target.cpu.builder import Builder, Module
 from weft.target.cpu.host import Machine
 from weft.target.cpu.llvm_values import Value, constant, vector
+from weft.target.cpu.math import MATH, Emitter
 
 I64 = "i64"
 ZERO, ONE = Value("0", I64), Value("1", I64)
@@ -90,6 +91,7 @@ class Program:
     sites: dict[tuple[str, Span | None], int] = field(default_factory=dict)
     mutable: frozenset[str] = frozenset()  # variables that are assigned to
     contract: bool = False  # a product may be fused into a sum
+    math: Mapping[str, Emitter] = field(default_factory=lambda: MATH)  # functions by name
     outlined: int = 0
     varying: dict[int, frozenset[str] | None] = field(default_factory=dict)  # by id of a vector loop; None: not lanes
     #: By ids of buffer and subscripts, which are kept so that no others get these: see `weft.target.cpu.emit_offset`.

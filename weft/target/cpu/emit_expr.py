@@ -16,7 +16,6 @@ from weft.target.cpu.emit_convert import emit_cast, emit_constant, narrow_to_mem
 from weft.target.cpu.emit_lanes import known_lanes, lanes_mask
 from weft.target.cpu.emit_memory import emit_load
 from weft.target.cpu.llvm_values import Value, constant, vector
-from weft.target.cpu.math import MATH
 
 
 def emit_expr(f: Function, e: Expr) -> Value:
@@ -70,7 +69,7 @@ def _emit_call(f: Function, e: Call) -> Value:
         return widen_from_memory(f, bits, e.type.scalar)
     if e.name == "pow" and _is_two(e.args[1]):  # a product is rounded once, the function a little more
         return round_to(f, f.b.fmul(arguments[0], arguments[0]), e.type)
-    result = MATH[e.name](f.b, arguments, float32 if dtype.is_narrow_float else dtype)
+    result = f.program.math[e.name](f.b, arguments, float32 if dtype.is_narrow_float else dtype)
     return round_to(f, result, e.type)
 
 

@@ -120,7 +120,7 @@ def emit_kernel(
     machine = machine or host_machine()
     lowered = lower_kernel(kernel, machine, fast=fast)
     try:
-        return emit_module(lowered, machine, assert_sites(kernel), contract=fast or contract, shown_as=shown_as)
+        return emit_module(lowered, machine, assert_sites(kernel), fast=fast, contract=contract, shown_as=shown_as)
     except RecursionError:
         raise too_deep(kernel) from None
 

@@ -43,6 +43,8 @@ _FORMULAS: dict[str, Callable[..., Term]] = {
     "fma": rounding.fma_exact,
 }
 
+#: Those that fast numerics have instead.
+FAST_MATH: dict[str, Emitter] = {"exp": _formula(exp_log.exp_normal)}
 #: Every intrinsic of the loop program, by name.
 MATH: dict[str, Emitter] = {
     **{name: _formula(function) for name, function in _FORMULAS.items()},
