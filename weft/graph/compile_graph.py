@@ -356,9 +356,8 @@ class _Compilation:
         )  # which the time model knows badly
         made = expected
         if calls and not (is_clear and (expected.is_ours or len(calls) == 1)):
-            rest = functools.partial(self._rest_seconds, storage, group, core)
             with self.report.spending("measuring"):
-                made = self._measured(storage, [] if is_clear else ways, calls, rest)
+                made = self._measured(storage, group, core, [] if is_clear else ways, calls)
             made = replace(made, ours=expected.ours) if is_clear else made
         default_store().put(self._choice_key(prepared), Artifact(asdict(made)))
         return made
@@ -388,10 +387,16 @@ class _Compilation:
             return math.inf
 
     def _measured(
-        self, storage: Storage, ways: list[Prepared], calls: list[LibraryCall], rest: Callable[[], float]
+        self,
+        storage: Storage,
+        group: Group,
+        core: Fragment,
+        ways: list[Prepared],
+        calls: list[LibraryCall],
     ) -> Choice:
-        """All candidates timed in turns: our kernel by each plan, and calls, the ``rest`` on top where these do
-        less than the group; that takes long to say, so it is asked only where it decides."""
+        """All candidates timed in turns: our kernel by each plan, and calls, the rest on top where these do less
+        than the group; that takes long to say, so it is asked only where it decides."""
+        results = [(group.members[-1] if c.whole else core).outputs for c in calls]
         plans, samplers = [], []  # type: list[str], list[Sampler]
         for way in ways:
             if self.code.is_too_slow(way):
@@ -403,11 +408,13 @@ class _Compilation:
                 continue
             samplers.append(functools.partial(_sample, sampler, refused))
             plans.append(way.definition.how.plan)
-        times = take_turns([*samplers, *map(self._call_sampler, calls)], self.processor.turns)
+        times = take_turns([*samplers, *map(self._call_sampler, calls, results)], self.processor.turns)
         ours, plan = min(zip(times, plans), default=(math.inf, ""))
         theirs = times[len(plans) :]
         least = min([ours, *(t for t, c in zip(theirs, calls) if c.whole)])
-        theirs = [t if c.whole or t >= least else t + rest() for t, c in zip(theirs, calls)]
+        theirs = [
+            t if c.whole or t >= least else t + self._rest_seconds(storage, group, core) for t, c in zip(theirs, calls)
+        ]
         return Choice(ours, min(theirs), "measured", theirs.index(min(theirs)), plan)
 
     def _call_once(self, storage: Storage, groups: Sequence[tuple[Group, Fragment]]) -> None:
@@ -416,10 +423,10 @@ class _Compilation:
         with contextlib.suppress(Exception):
             self.processor.call_once([with_constants(self.graph, c, self.arrays) for c in calls], self.arrays)
 
-    def _call_sampler(self, candidate: LibraryCall) -> Sampler:
+    def _call_sampler(self, candidate: LibraryCall, names: Sequence[str | None]) -> Sampler:
         try:
             graph, call = with_constants(self.graph, candidate, self.arrays)
-            return functools.partial(_sample, self.processor.measure_call(graph, call, self.arrays))
+            return functools.partial(_sample, self.processor.measure_call(graph, call, names, self.arrays))
         except Exception:  # a library that has no such kernel says so only when called
             return lambda: math.inf
 

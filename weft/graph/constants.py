@@ -10,7 +10,7 @@ from weft.graph.graph import Edge, Graph, Node, Opaque
 from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.constant_values import ConstantValues
 from weft.graph.rewrites.fold_constants import ConstantMaker
-from weft.graph.run.arrays import Arrays, arguments
+from weft.graph.run.arrays import Arrays, arguments, results_of
 from weft.runtime.native import trim_heap
 
 #: Bytes that go before the C library is told to give them back: it keeps what is free between what is not.
@@ -94,5 +94,4 @@ def run_library(arrays: Arrays, node: Node, values: dict[str, Any]) -> tuple[Any
     if call is None or any(name not in values for name in call.refs()):
         return None
     args, named = arguments(call, arrays, values.__getitem__)
-    made = arrays.function(call.target)(*args, **named)
-    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+    return tuple(results_of(arrays.function(call.target)(*args, **named)))

@@ -1,8 +1,9 @@
 """Calls of oneDNN by machine code, as rows of an executable's table: no Python between kernels.
 
 torch has C functions for code that is compiled ahead of time (``aoti_torch_…``). They take tensors by handle: those of
-constants are made once, those of a call over the memory that its slots say. A result lies in memory of torch's own; its
-address goes to the slots of its readers, and after the last of them it is given back.
+constants are made once, those of a call over the memory that its slots say. A result lies in memory of torch's own, as
+readers count on: one that oneDNN laid out otherwise is copied. Its address goes to the slots of its readers, and after
+the last of them it is given back.
 """
 
 from __future__ import annotations
@@ -36,12 +37,10 @@ _SIGNATURES = {
 }  # fmt: skip
 #: Arguments of the longest; a C function that takes fewer does not see the others.
 _MOST = 18
-#: A call: what is called with which words, which of them is where the handle of the result goes, what strides that has.
-_CALL = ("function", "args", "result", "rank", "strides", "ntensors", "tensors")
+#: A call: what is called with which words, which of them is where the handle of the result goes, how that is to look.
+_CALL = ("function", "args", "result", "rank", "sizes", "strides", "ntensors", "tensors")
 #: A tensor among the arguments: which word, and how it looks.
 _TENSOR = ("argument", "rank", "sizes", "strides")
-#: The stride of an axis of one element: any.
-_ANY = -1
 
 _SOURCE = f"""
 def weft_call_library(slots):
@@ -62,7 +61,10 @@ def weft_call_library(slots):
     for i in range(made):
         given: Tensor = call.tensors + i * {8 * len(_TENSOR)}
         aoti_torch_delete_tensor_object(args[given.argument])
-    return 1 if failed else hand_over(row, call, slots)
+    if failed or (lies_otherwise(row, call) and arrange(row, call)):
+        return 1
+    hand_over(row, slots)
+    return 0
 
 
 def make_handles(call: Call, addresses, args):
@@ -76,18 +78,32 @@ def make_handles(call: Call, addresses, args):
     return call.ntensors
 
 
-def hand_over(row: Row, call: Call, slots):
+def lies_otherwise(row: Row, call: Call):
     found = room(1)
     aoti_torch_get_strides(row.made, found)
     strides = found[0]
     for i in range(call.rank):
-        if call.strides[i] != {_ANY} and call.strides[i] != strides[i]:
+        if call.sizes[i] != 1 and call.strides[i] != strides[i]:
             return 1
+    return 0
+
+
+def arrange(row: Row, call: Call):
+    made = room(1)
+    if aoti_torch_empty_strided(call.rank, call.sizes, call.strides, float32, cpu, 0, made):
+        return 1
+    failed = aoti_torch_copy_(made[0], row.made, 0)
+    aoti_torch_delete_tensor_object(row.made)
+    row.made = made[0]
+    return failed
+
+
+def hand_over(row: Row, slots):
+    found = room(1)
     aoti_torch_get_data_ptr(row.made, found)
     for i in range(row.nreaders):
         reader: Reader = row.readers + i * {8 * len(READER)}
         slots[reader.place] = found[0] + reader.offset
-    return 0
 
 
 def weft_delete(row: Row):
@@ -102,6 +118,8 @@ def weft_release(slots):
 """
 _IMPORTS = {
     "aoti_torch_create_tensor_from_blob": "i32 (ptr, i64, ptr, ptr, i64, i32, i32, i32, ptr)",
+    "aoti_torch_empty_strided": "i32 (i64, ptr, ptr, i32, i32, i32, ptr)",
+    "aoti_torch_copy_": "i32 (ptr, ptr, i32)",
     "aoti_torch_delete_tensor_object": "i32 (ptr)",
     "aoti_torch_get_strides": "i32 (ptr, ptr)",
     "aoti_torch_get_data_ptr": "i32 (ptr, ptr)",
@@ -137,10 +155,10 @@ def native_call(graph: Graph, node: Opaque, strides: Callable[[str], tuple[int, 
             return None
     result = len(words.args)
     shape = graph.edges[made].shape
-    expected = [_ANY if n == 1 else s for n, s in zip(shape, strides(made))]
-    given = [word for tensor in words.tensors for word in tensor]
-    pointers = words.array([*words.args, *[0] * (_MOST - result)]), words.array(expected), words.array(given)
-    record = words.array([function, pointers[0], result, len(shape), pointers[1], len(words.tensors), pointers[2]])
+    layout = len(shape), words.array(shape), words.array(strides(made))
+    given = words.array([word for tensor in words.tensors for word in tensor])
+    called = function, words.array([*words.args, *[0] * (_MOST - result)]), result
+    record = words.array([*called, *layout, len(words.tensors), given])
     addresses = code.address("weft_call_library"), code.address("weft_release")
     return NativeCall(*addresses, record, tuple(words.names), words.memory)
 

@@ -15,7 +15,7 @@ from weft.graph.from_torch.edge import torch
 from weft.graph.graph import Call, Edge, Graph, Shape, dense_strides
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
-from weft.graph.run.arrays import Arrays, arguments
+from weft.graph.run.arrays import Arrays, arguments, results_laid_out
 from weft.runtime.executor import Executor
 
 #: A tensor and its strides.
@@ -44,9 +44,9 @@ def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel, executor: Exe
     return _seconds(run, sets, executor)
 
 
-def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
-    """Seconds of a call of the framework."""
-    edges, run = _caller(graph, call, arrays)
+def measure_call(graph: Graph, call: Call, names: Sequence[str | None], arrays: Arrays) -> float:
+    """Seconds of a call of the framework, and of copying results that lie otherwise than these ``names``."""
+    edges, run = _caller(graph, call, names, arrays)
     return _seconds(run, _sets(edges, arrays.processor.executor.name), arrays.processor.executor)
 
 
@@ -55,11 +55,13 @@ def call_once(calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
     are passed over."""
     for graph, call in calls:
         with contextlib.suppress(Exception):
-            edges, run = _caller(graph, call, arrays)
+            edges, run = _caller(graph, call, (), arrays)
             run(_sets(edges, arrays.processor.executor.name, most=1)[0])
 
 
-def _caller(graph: Graph, call: Call, arrays: Arrays) -> tuple[list[Laid], Callable[[Sequence[Any]], None]]:
+def _caller(
+    graph: Graph, call: Call, made: Sequence[str | None], arrays: Arrays
+) -> tuple[list[Laid], Callable[[Sequence[Any]], None]]:
     """What a call takes, and what calls it."""
     names = list(dict.fromkeys(call.refs()))
     edges = [graph.edges[name] for name in names]
@@ -67,7 +69,7 @@ def _caller(graph: Graph, call: Call, arrays: Arrays) -> tuple[list[Laid], Calla
 
     def run(given: Sequence[Any]) -> None:
         args, named = arguments(call, arrays, dict(zip(names, given)).__getitem__)
-        function(*args, **named)
+        results_laid_out(graph, made, function(*args, **named), arrays)
 
     return [(e, e.strides or dense_strides(e.shape)) for e in edges], run
 

@@ -7,7 +7,7 @@ import functools
 import math
 import mmap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from weft.graph.graph import Call, Edge, Graph, dense_strides
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
 from weft.graph.groups.take_turns import Sampler
-from weft.graph.run.arrays import Arrays, arguments
+from weft.graph.run.arrays import Arrays, arguments, results_laid_out
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime.arrays import aligned_bytes, describe
 from weft.runtime.machine_model import local_machine
@@ -57,24 +57,26 @@ def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
     return _timed(lambda: (memory, kernel.code.loaded.run(values)))
 
 
-def measure_call(graph: Graph, call: Call, arrays: Arrays) -> Sampler:
+def measure_call(graph: Graph, call: Call, names: Sequence[str | None], arrays: Arrays) -> Sampler:
     """What gives the seconds of a call of the framework on zeros, in the middle of a graph: its results lie in new
-    memory."""
+    memory, and are copied where the tensors of these ``names`` lie otherwise."""
     given: dict[str, Any] = {
         name: _zeros(arrays, graph.edges[name]) if name in graph.edges else graph.constants[name]
         for name in call.refs()
     }
     function = arrays.function(call.target)
     args, named = arguments(call, arrays, given.__getitem__)
-    made = function(*args, **named)
-    results = made if isinstance(made, (tuple, list)) else (made,)
-    sizes = [getattr(r, "nbytes", 0) for r in results]
+
+    def run() -> list[Any]:
+        return results_laid_out(graph, names, function(*args, **named), arrays)
+
+    sizes = [getattr(r, "nbytes", 0) for r in run()]
     pages = sum(size for size in sizes if size > KEPT_BYTES) / mmap.PAGESIZE
     # Our loops share out rows; how a library shares out work is not known, and a loop of calls does not show what it
     # then waits for.
     read = sum(edge.count * edge.dtype.itemsize for name, edge in graph.edges.items() if name in given)
     exchange = exchange_seconds(local_machine().model, get_num_threads(), read, sum(sizes))
-    return _timed(lambda: function(*args, **named), BETWEEN + pages * _page_seconds() + exchange)
+    return _timed(run, BETWEEN + pages * _page_seconds() + exchange)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Ref, Shape, Special
+from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Ref, Shape, Special, dense_strides
 from weft.graph.run.native_call import NativeCall
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
@@ -146,6 +146,25 @@ def _moved(array: Any, offset: int) -> Any:
         owner = array
 
     return np.asarray(_At())
+
+
+def laid_out(array: Any, edge: Edge, strides: tuple[int, ...], arrays: Arrays) -> Any:
+    """``array``, or a copy of it where it does not lie so."""
+    return array if arrays.fits(array, edge, strides) else arrays.arranged(array, edge, strides)
+
+
+def results_of(made: Any) -> Sequence[Any]:
+    """What a function of the framework gives, one or several."""
+    return made if isinstance(made, (tuple, list)) else (made,)
+
+
+def results_laid_out(graph: Graph, names: Sequence[str | None], made: Any, arrays: Arrays) -> list[Any]:
+    """What a function of the framework gave, as the graph has the tensors of these names."""
+    edges = [graph.edges.get(name or "") for name in names]
+    return [
+        array if edge is None else laid_out(array, edge, edge.strides or dense_strides(edge.shape), arrays)
+        for array, edge in zip(results_of(made), edges)
+    ]
 
 
 def arguments(call: Call, arrays: Arrays, tensors: Callable[[str], Any]) -> tuple[list[Any], dict[str, Any]]:

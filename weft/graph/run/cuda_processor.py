@@ -128,10 +128,10 @@ class Cuda:
 
         return functools.partial(measure_kernel, graph, storage, kernel, self.executor)
 
-    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> Sampler:
+    def measure_call(self, graph: Graph, call: Call, names: Sequence[str | None], arrays: Arrays) -> Sampler:
         from weft.graph.groups.cuda_measure import measure_call
 
-        return functools.partial(measure_call, graph, call, arrays)
+        return functools.partial(measure_call, graph, call, names, arrays)
 
     def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
         from weft.graph.groups.cuda_measure import call_once

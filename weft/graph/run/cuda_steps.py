@@ -14,7 +14,7 @@ from weft.graph.graph import Edge, Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.layout import canonical
 from weft.graph.groups.storage import Storage, Stored
-from weft.graph.run.arrays import Arrays, arguments
+from weft.graph.run.arrays import Arrays, arguments, laid_out, results_of
 from weft.graph.run.memory import Arena, Life, pack
 from weft.graph.run.segments import Step
 from weft.ir import dtype as dt
@@ -150,15 +150,13 @@ class CudaSteps:
     def _call(self, node: Opaque, held: dict[str, Any], memory: Memory) -> None:
         args, named = arguments(node.call, self.arrays, lambda name: self.tensor(name, held, memory))
         made = self._calls[node.name](*args, **named)
-        results = made if isinstance(made, (tuple, list)) else (made,)
-        for name, array in zip(node.outputs, results):
+        for name, array in zip(node.outputs, results_of(made)):
             if name is None:
                 continue
             held[name] = self._arranged(name, array) if name in self.graph.edges else array
 
     def _arranged(self, name: str, array: Any) -> Any:
-        edge, strides = self.graph.edges[name], self.find(name).layout.strides
-        return array if self.arrays.fits(array, edge, strides) else self.arrays.arranged(array, edge, strides)
+        return laid_out(array, self.graph.edges[name], self.find(name).layout.strides, self.arrays)
 
     def tensor(self, name: str, held: Mapping[str, Any], memory: Memory) -> Any:
         """A tensor of the graph as an array of the framework."""

@@ -18,7 +18,7 @@ from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.layout import canonical
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arenas import Arenas
-from weft.graph.run.arrays import Arrays, arguments
+from weft.graph.run.arrays import Arrays, arguments, laid_out, results_of
 from weft.graph.run.native_call import NativeCall
 from weft.graph.run.plan_memory import plan_memory
 from weft.graph.run.rows import Row, Rows
@@ -188,8 +188,7 @@ class Executable:
         checked = []
         for name, array, strides in zip(self.graph.inputs, given, self._input_strides):
             edge = self.graph.edges[name]
-            fits = self.arrays.fits(array, edge, strides)
-            checked.append(array if fits else self.arrays.arranged(array, edge, strides))
+            checked.append(laid_out(array, edge, strides, self.arrays))
         return checked
 
     def run(self, given: Sequence[Any]) -> list[Any]:
@@ -344,15 +343,13 @@ class Executable:
     def _call(self, node: Opaque, frame: _Frame, held: dict[str, Any]) -> None:
         args, named = arguments(node.call, self.arrays, lambda name: self._tensor(name, frame, held))
         made = self._calls[node.name](*args, **named)
-        results = made if isinstance(made, (tuple, list)) else (made,)
-        for name, array in zip(node.outputs, results):
+        for name, array in zip(node.outputs, results_of(made)):
             if name is None:
                 continue
             if name not in self.graph.edges:
                 held[name] = array
                 continue
-            edge, strides = self.graph.edges[name], self.strides(name)
-            held[name] = array if self.arrays.fits(array, edge, strides) else self.arrays.arranged(array, edge, strides)
+            held[name] = laid_out(array, self.graph.edges[name], self.strides(name), self.arrays)
             self._patch(frame.slots, name, self.arrays.pointer(held[name]))
 
     def _output(self, name: str, frame: _Frame, held: dict[str, Any]) -> Any:

@@ -122,7 +122,7 @@ class Processor(Protocol):
 
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler: ...
 
-    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> Sampler: ...
+    def measure_call(self, graph: Graph, call: Call, names: Sequence[str | None], arrays: Arrays) -> Sampler: ...
 
     def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
         """For what libraries set up at first calls, where that takes long; such that fail are passed over."""
@@ -209,10 +209,10 @@ class Cpu:
 
         return measure_kernel(graph, storage, kernel)
 
-    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> Sampler:
+    def measure_call(self, graph: Graph, call: Call, names: Sequence[str | None], arrays: Arrays) -> Sampler:
         from weft.graph.groups.measure import measure_call
 
-        return measure_call(graph, call, arrays)
+        return measure_call(graph, call, names, arrays)
 
     def call_once(self, calls: Sequence[tuple[Graph, Call]], arrays: Arrays) -> None:
         """Nothing to speak of."""
