@@ -13,12 +13,15 @@ from scheduled_for_gpu import H200
 
 import weft
 from weft.auto.gpu.scheduler import auto_schedule_gpu
+from weft.auto.scheduler import auto_schedule
 from weft.ir.interpret import interpret
 from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.printer import print_kernel
 from weft.ir.stmt import Barrier
 from weft.ir.visit import walk
 from weft.lang.parse import parse_programs
 from weft.schedules.schedule import Schedule
+from weft.target.cpu.host import NAMED
 from weft.target.cuda.lower import compile_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine
 from weft.tensor.lower import lower
@@ -187,7 +190,7 @@ APART = """def f(float(T,B,4,J) P, float(B,J) H0, float(B,J) C0, float(4,J,J) U)
 @pytest.mark.parametrize(("batch", "units"), [(8, 256), (2, 200)])
 def test_states_apart_from_those_of_the_step_before(batch: int, units: int, threads: int) -> None:
     """Threads start once for each step, and each makes all of its units; where panels of units would not be whole
-    vectors, gates and units are one axis instead."""
+    vectors, gates and units are one axis instead (on two threads other plans are as fast)."""
     weft.set_num_threads(threads)
     p, h, c, u = draw((20, batch, 4, units), (batch, units), (batch, units), (4, units, units), scale=0.2)
     op, args = weft.define(APART), [p, h, c, u]
@@ -198,11 +201,13 @@ def test_states_apart_from_those_of_the_step_before(batch: int, units: int, thre
         rows.append(h)
     for got, want in zip(op(*args), (np.stack(rows), cell)):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
-    text, steps = op.explain(*args), op.show("loops", *args).partition("  for t in")[2]
-    if units % 16:
-        assert "G: `vg` and `vj` are one axis" in text
-    elif threads > 1:
-        assert "C_1: computed together with `G`, `D`, `H_1`" in text
+    s = weft.schedule(op, *args, numerics="fast")
+    made = {f"{d.subject}: {d.what}" for d in auto_schedule(s, NAMED["x86-64-avx512"], threads).decisions}
+    steps = print_kernel(s.kernel).partition("  for t in")[2]
+    if threads == 1 and units % 16:
+        assert "G: `vg` and `vj` are one axis" in made
+    if threads > 1 and not units % 16:
+        assert "C_1: computed together with `G`, `D`, `H_1`" in made
         assert steps.index("parallel ") < steps.index("block G(")
         assert steps.partition("block C_1(")[0].count("parallel ") == 1
 

@@ -91,10 +91,10 @@ def test_tiles_that_no_cache_holds_stay(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_model_is_compiled_so_where_that_is_asked_for() -> None:
     g = GraphBuilder("net")
-    x = g.input("x", "float32", (1, 64, 15, 14))
-    y = g.formula("y", [x, g.constant("w", values(64, 64, 3, 3))], windows.convolution_without_bias, *SAME)
+    x = g.input("x", "float32", (1, 256, 15, 14))
+    y = g.formula("y", [x, g.constant("w", values(256, 256, 3, 3))], windows.convolution_without_bias, *SAME)
     graph = g.finish([g.formula("z", [y], pointwise.same, "relu")])
-    array = values(1, 64, 15, 14, seed=1)
+    array = values(1, 256, 15, 14, seed=1)
     asked = compile_graph(replace(graph, numerics="winograd"))
     assert any("product" in str(node.inputs) for node in asked.executable.graph.nodes)
     (made,) = asked.executable.run([array])
