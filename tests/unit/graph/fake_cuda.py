@@ -119,7 +119,7 @@ class FakeCuda(Cuda):
     def measure_kernel(self, graph: Any, storage: Any, kernel: Any) -> Any:
         return lambda: 10.0  # the library's call, and then formulas of an expected second, are less
 
-    def measure_call(self, graph: Any, call: Any, arrays: Any) -> Any:
+    def measure_call(self, graph: Any, call: Any, names: Any, arrays: Any) -> Any:
         return lambda: 0.1 if call.target in self._library else 100.0
 
     def epilogue_seconds(self, program: Any) -> float:
