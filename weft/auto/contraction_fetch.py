@@ -14,10 +14,16 @@ from weft.ir.buffer import Buffer
 
 
 def fetch_panels(draft: Draft, c: Contraction, nest: Nest, buffer: str) -> None:
-    """While tiles are computed from a panel of ``buffer``, the next one comes from memory, a line now and then."""
+    """While tiles are computed from a panel of ``buffer``, the next one comes from memory, a line now and then.
+
+    Where each element serves one sum there is no meanwhile: panels are one stream, and what a processor foresees of it
+    comes sooner alone (products of one row, LSTM: 9.6 us a step with hints, 8.6 without).
+    """
     inside = nest.of("reductions")
     panels = nest.of("pieces") or nest.of("blocks") or nest.of("panels")
     if c.is_apart or c.is_written_out or not panels or nest.counts[panels[-1]] < 2:
+        return
+    if all(a.uses(i.name) or i.count == 1 for a in c.vector_operands for i in c.stage.iters):
         return
     for loop in inside:  # as seldom as all of it still comes, a few lines at a time
         if _fetch(draft, c, f"the next panel of `{buffer}`", buffer, loop, panels[-1]):

@@ -62,6 +62,21 @@ def test_what_is_no_sum_in_registers_stays(text: str) -> None:
     assert unroll_steps(kernel) == kernel
 
 
+@pytest.mark.parametrize(("width", "steps"), [(16, 2), (32, 1), (64, 1)])
+def test_vectors_that_serve_one_sum_stay_few_loads(width: int, steps: int) -> None:
+    text = _sums("0:32", 1).replace("0:8", f"0:{width}").replace(", 8]", f", {width}]")
+    before = parse_kernel(text)
+    after = unroll_steps(before, vector_bits=128)
+    extents = [constant_extent(n) for n in walk(after) if isinstance(n, For) and n.var.name.startswith("k")]
+    assert extents == ([32 // steps, steps] if steps > 1 else [32])
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 40), (40, width)))
+    got, want = (np.zeros((1, width), np.float32) for _ in range(2))
+    interpret(after, [a, b, got])
+    interpret(before, [a, b, want])
+    np.testing.assert_array_equal(got, want)
+
+
 def test_a_core_that_counts_meanwhile_needs_no_more_code() -> None:
     kernel = parse_kernel(_sums("0:32", 6))
     assert unroll_steps(kernel, slots=6.0) == kernel
