@@ -27,8 +27,8 @@ from weft.passes.analysis.loop_ranges import constant_extent
 MOST_STEPS, MOST_UPDATES = 8, 96
 #: Updates of one step beside which counting is nothing, and instructions for each of them that leave room for it.
 LARGE_STEP, ENOUGH_SLOTS = 20, 4.0
-#: Loads of a loop that are surely foreseen, each by itself.
-MOST_STREAMS = 8
+#: Loads of a step, each from a place of its own, beside which no others of the loop would be foreseen.
+MANY_STREAMS = 8
 
 
 def unroll_steps(kernel: Kernel, *, slots: float = 2.0, vector_bits: int = 128) -> Kernel:
@@ -42,11 +42,10 @@ def _visit(s: Stmt, taken: set[str], vector_bits: int) -> Stmt:
     if isinstance(s, For) and s.kind == "serial":
         count, updates = constant_extent(s), _updates(s.body)
         if count is not None and updates and max(updates, _kept(s, vector_bits)) < LARGE_STEP:
-            most = min(MOST_STEPS, MOST_UPDATES // updates)
             sums = _registers(s.body, vector_bits)
-            if _streamed(s.body, s.var.name, vector_bits) >= sums:
-                most = min(most, max(1, MOST_STREAMS // max(1, sums)))
-            return _cut(s, count, most, taken)
+            if sums >= MANY_STREAMS and _streamed(s.body, s.var.name, vector_bits) >= sums:
+                return s
+            return _cut(s, count, min(MOST_STEPS, MOST_UPDATES // updates), taken)
     return map_statements(s, lambda n: _visit(n, taken, vector_bits))
 
 
