@@ -258,7 +258,9 @@ class Programs:
         if ends and self.chance(0.4):
             # Only sizes and loop variables: a let may hold a number that would make the loop endless.
             lo, hi = self.pick([idx(0), self.pick(ends)]), Binary("+", self.pick(ends), idx(self.random.randint(-1, 1)))
-        return For(var, lo, hi, kind, self.stmt(scope.inside(kind, var), depth))
+        turns = kind in ("serial", "unroll") and not self.runnable and self.chance(0.1)
+        backward = self.expr(scope, dt.bool_, 1) if turns else None
+        return For(var, lo, hi, kind, self.stmt(scope.inside(kind, var), depth), backward=backward)
 
     def while_(self, scope: Scope, depth: int) -> Stmt:
         inner = Scope(**{**scope.__dict__, "loops": (*scope.loops, "while")})

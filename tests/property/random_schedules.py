@@ -103,6 +103,12 @@ def make_skew(draw: Any, s: Schedule) -> Arguments:
     return (a_loop(draw, s), a_loop(draw, s), draw(st.integers(-2, 2))), {}
 
 
+def make_alternate(draw: Any, s: Schedule) -> Arguments:
+    """Mostly a loop and one around it."""
+    (inner, outer, _), _ = make_skew(draw, s)
+    return (inner, outer), {}
+
+
 def make_prefetch(draw: Any, s: Schedule) -> Arguments:
     """Mostly what a block reads, in a loop around it."""
     blocks = [b for b in blocks_inside(s.kernel) if b.reads and s.loops(b.name)]
@@ -268,6 +274,7 @@ MAKERS: dict[str, Maker] = {
     ),
     "shift": lambda draw, s: ((a_loop(draw, s), draw(st.integers(-3, 3))), {}),
     "skew": make_skew,
+    "alternate": make_alternate,
     "cut": make_cut,
     "wrap": make_wrap,
     "swap": make_swap,

@@ -103,9 +103,18 @@ class TrafficModel:
             nest = nests[depth]
             trips = nest.trips if lanes is None or lanes.nest is not nest else max(1.0, nest.trips / lanes.count)
             runs = runs or (trips > 1 and nest.kind != "unroll")  # unrolled copies load together
-            kept = self.kept(nest, size) if runs else 1.0
+            kept = max(self.kept(nest, size), self._kept_to_and_fro(touch, leaf, depth, size)) if runs else 1.0
             moved = kept * touch.touched[depth] + (1 - kept) * moved * trips
         return moved
+
+    def _kept_to_and_fro(self, touch: Touch, leaf: Leaf, depth: int, size: float) -> float:
+        """The share of them that is still there because loops inside run backward in every other iteration."""
+        name = leaf.nests[depth].name
+        turned = [d for d, n in enumerate(leaf.nests) if d > depth and n.turns_in(name)]
+        if not turned:
+            return 0.0
+        piece = touch.touched[turned[-1] + 1]
+        return max(0.0, min(1.0, (KEPT * size - piece) / max(1.0, self.needs.get(leaf.nests[depth], 0.0))))
 
     def kept(self, nest: Nest, size: float) -> float:
         """The share of the data of one iteration that the next one still finds."""

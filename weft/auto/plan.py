@@ -8,7 +8,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
 #: What a decision is about, in the order `explain` tells them.
-Topic = Literal["fusion", "tiling", "registers", "vector", "parallel", "packing", "storage", "plans", "fallback"]
+Topic = Literal[
+    "fusion", "tiling", "registers", "vector", "parallel", "packing", "storage", "order", "plans", "fallback"
+]
 
 #: Times of the model that are closer than this are taken for the same: then the plan listed first is better.
 SAME_TIME = 1.035

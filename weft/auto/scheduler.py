@@ -14,6 +14,7 @@ from weft.auto.recurrence import fold_states
 from weft.auto.reduction import REDUCTION
 from weft.auto.strategy import Strategy, one_way, schedule_nests
 from weft.auto.strided_sums import stride_sums
+from weft.auto.to_and_fro import turn_loops
 from weft.auto.windows import fits_windows, schedule_windows
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
@@ -55,4 +56,5 @@ def auto_schedule(
     fuse_stages(draft)
     schedule_nests(draft, STRATEGIES)
     fold_states(draft, machine.caches)
+    turn_loops(draft)
     return AutoSchedule(draft.s, tuple(draft.decisions))

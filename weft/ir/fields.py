@@ -44,11 +44,23 @@ def _reader(fields: list[tuple[str, str]]) -> _Read:
     get = operator.attrgetter(*names)
     if all(t in _ONE for t in types):
         return get if len(fields) > 1 else lambda node: (get(node),)
+    if all(t in _ONE for t in types[:-1]) and types[-1] == "Expr | None":
+        return _reader_of_last(get)
     if len(fields) == 1 and types[0] in _MANY:
         return get
     if len(fields) == 2 and types[0] in _MANY and types[1] in _ONE | _MANY:
         return _reader_of_two(get, many=types[1] in _MANY)
     return _reader_of_any(names)
+
+
+def _reader_of_last(get: Callable[[Any], Any]) -> _Read:
+    """For a last field that mostly holds nothing."""
+
+    def read(node: Any) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = get(node)
+        return found[:-1] if found[-1] is None else found
+
+    return read
 
 
 def _reader_of_two(get: Callable[[Any], Any], *, many: bool) -> _Read:

@@ -109,10 +109,12 @@ def in_order(parts: list[Code]) -> Code:
 def compile_serial(stmt: st.For, scope: Scope) -> Code:
     """A ``serial`` or ``unroll`` loop."""
     lo, hi = compile_expr(stmt.lo, scope), compile_expr(stmt.hi, scope)
+    backward = None if stmt.backward is None else compile_expr(stmt.backward, scope)
     inner, slot = scope.with_loop(stmt.var)
 
     def passes(env: Env) -> Iterator[None]:
-        for i in range(lo(env), hi(env)):
+        turns = range(lo(env), hi(env))
+        for i in reversed(turns) if backward is not None and backward(env) else turns:
             env[slot] = i
             yield
 

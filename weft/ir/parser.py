@@ -172,14 +172,16 @@ class KernelReader(ExprReader):
     alloc = let
 
     def loop(self, tree: Any) -> st.Stmt:
-        word, name, lo, hi, ahead, body = tree.children
+        word, name, lo, hi, back, ahead, body = tree.children
         var = Var(self.name(name), dt.index, span=self.span(name))
         low, high = self.expr(lo), self.expr(hi)
+        backward = None if back is None else self.expr(back.children[0])
         with self.scope():
             self.vars[var.name] = var
             inner = self.body(body)
         kind = "serial" if word == "for" else str(word)
-        return self.build(tree, st.For, var, low, high, kind, inner, None if ahead is None else self.ahead(ahead))
+        runs_ahead = None if ahead is None else self.ahead(ahead)
+        return self.build(tree, st.For, var, low, high, kind, inner, runs_ahead, backward)
 
     def ahead(self, tree: Any) -> st.Ahead:
         distance, *rings = tree.children

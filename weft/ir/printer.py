@@ -238,7 +238,7 @@ def _header(s: st.Stmt) -> tuple[str, st.Stmt]:
     match s:
         case st.For():
             word = "for" if s.kind == "serial" else s.kind
-            return f"{word} {print_name(s.var.name)} in {_range(s.lo, s.hi)}{_ahead(s)}", s.body
+            return f"{word} {print_name(s.var.name)} in {_range(s.lo, s.hi)}{_backward(s)}{_ahead(s)}", s.body
         case st.While():
             return f"while {_expr(s.condition)[0]}", s.body
         case st.Tensorized():
@@ -246,6 +246,10 @@ def _header(s: st.Stmt) -> tuple[str, st.Stmt]:
         case st.Let() | st.Alloc():
             return _binding(s), s.body
     raise ProgramError(f"cannot print a {type(s).__name__}", span=s.span)
+
+
+def _backward(s: st.For) -> str:
+    return "" if s.backward is None else f" backward if {_expr(s.backward)[0]}"
 
 
 def _ahead(s: st.For) -> str:

@@ -71,7 +71,7 @@ class Simplifier(ExprSimplifier):
         return k if body is k.body else replace(k, body=body)
 
     def loop(self, s: st.For) -> st.Stmt:
-        lo, hi = self.expr(s.lo), self.expr(s.hi)
+        lo, hi, backward = self.expr(s.lo), self.expr(s.hi), self.backward(s)
         trips = self.difference(hi, lo, dt.index)
         if trips.hi is not None and trips.hi <= 0:
             return _NOTHING
@@ -88,9 +88,14 @@ class Simplifier(ExprSimplifier):
             return self.stmt(substitute(body, {s.var: only}))
         if trips.point == 1 and _can_unwrap(s.kind, body):  # a break that stood in the way may be gone
             return self.stmt(substitute(body, {s.var: lo}))
-        if lo is s.lo and hi is s.hi and body is s.body:
+        if lo is s.lo and hi is s.hi and body is s.body and backward is s.backward:
             return s
-        return st.For(s.var, lo, hi, s.kind, body, s.ahead, span=s.span)
+        return st.For(s.var, lo, hi, s.kind, body, s.ahead, backward, span=s.span)
+
+    def backward(self, s: st.For) -> Expr | None:
+        """When the loop runs backward, if it ever does."""
+        made = None if s.backward is None else self.expr(s.backward)
+        return None if made == Const(False, dt.bool_) else made
 
     def only_value(self, var: Var, body: st.Stmt) -> Const | None:
         """The one value of ``var`` for which ``body``, all of which is tested, does anything."""

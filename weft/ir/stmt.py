@@ -46,7 +46,11 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """``for var in lo:hi``; nothing runs where ``hi <= lo``. Its meaning is the same with ``ahead`` or without."""
+    """``for var in lo:hi``; nothing runs where ``hi <= lo``. Its meaning is the same with ``ahead`` or without.
+
+    Where ``backward`` holds as the loop begins, the last iteration runs first: only for loops whose iterations may run
+    in any order, so that this too may be left out (`weft.schedules.alternate` proves it).
+    """
 
     var: Var
     lo: Expr
@@ -54,6 +58,7 @@ class For(Stmt):
     kind: LoopKind
     body: Stmt
     ahead: Ahead | None = None
+    backward: Expr | None = None
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
@@ -62,6 +67,8 @@ class For(Stmt):
                 _require(e.dtype == dt.index, "a loop", "loops run over int64", e)
         if self.kind not in _LOOP_KINDS:
             _refuse("a loop", f"unknown kind {self.kind}")
+        if self.backward is not None:
+            _require(self.backward.dtype == dt.bool_, "a loop", "whether it runs backward must be bool", self.backward)
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,9 @@ class Verifier:
                 self.check_exit("break" if isinstance(s, st.Break) else "continue")
 
     def check_loop(self, s: st.For) -> None:
-        self.check_exprs(s.lo, s.hi)
+        self.check_exprs(s.lo, s.hi, *(() if s.backward is None else (s.backward,)))
+        if s.backward is not None and s.kind not in ("serial", "unroll"):
+            self.problem(f"the iterations of {_article(s.kind)} loop have no order that could be turned around")
         refused = REFUSED_INSIDE.get(s.kind, ())
         if self.places and refused:
             kind = next((kind for kind in self.loops if kind in refused), None)

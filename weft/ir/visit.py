@@ -295,7 +295,7 @@ def mentions(s: Stmt) -> Mentions:
 def _binds_alone(s: Stmt) -> TypeGuard[For | Alloc]:
     """Whether ``s`` is a loop or storage of known size, which names nothing but what it binds: most statements are."""
     if isinstance(s, For):
-        return isinstance(s.lo, Const) and isinstance(s.hi, Const)
+        return isinstance(s.lo, Const) and isinstance(s.hi, Const) and s.backward is None
     return isinstance(s, Alloc) and s.buffer.strides is None and all(isinstance(n, Const) for n in s.buffer.shape)
 
 

@@ -1,4 +1,7 @@
-"""Whether iterations of a loop may run at once: no two of them touch one element, unless both only read it."""
+"""Whether iterations of a loop may run at once: no two of them touch one element, unless both only read it.
+
+Or in another order, one after another: then updates of one element may change places where numerics allow it.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,18 @@ def _told_apart(kernel: Kernel, outermost: For) -> frozenset[str]:
     return apart
 
 
+def check_any_order(kernel: Kernel, loop: str, numerics: str = "strict") -> Verdict:
+    """Whether the iterations of ``loop`` may run one after another in any order."""
+    node = loop_named(kernel, loop)
+    if node is None:
+        return refuse(f"there is no loop `{loop}`")
+    structure = _check_structure(node, "parallel")
+    if structure is not None:
+        return refuse(structure)
+    inside = [leaf for leaf in leaves(kernel, node) if loop in leaf.loop_names]
+    return _check_memory(kernel, node, inside, numerics, concurrent=False)[0]
+
+
 def check_parallel(
     kernel: Kernel, loop: str, kind: str = "parallel", numerics: str = "strict", nest: _Nest | None = None
 ) -> Verdict:
@@ -82,7 +97,9 @@ def _check(
     return _check_memory(kernel, loop, inside, numerics)
 
 
-def _check_memory(kernel: Kernel, loop: For, inside: list[Leaf], numerics: str) -> tuple[Verdict, Access | None]:
+def _check_memory(
+    kernel: Kernel, loop: For, inside: list[Leaf], numerics: str, *, concurrent: bool = True
+) -> tuple[Verdict, Access | None]:
     if not inside:
         return OK, None
     name = loop.var.name
@@ -90,7 +107,7 @@ def _check_memory(kernel: Kernel, loop: For, inside: list[Leaf], numerics: str) 
     around = Surroundings(shared, written_by(inside), sizes_of(kernel))
 
     def orders(meeting: Meeting) -> list[list[Form]]:
-        if commute(meeting.a, meeting.b, numerics, concurrent=True) or not meeting.distance(name):
+        if commute(meeting.a, meeting.b, numerics, concurrent=concurrent) or not meeting.distance(name):
             return []
         return [[after(name)]] if meeting.a is meeting.b else [[after(name)], [before(name)]]
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from weft.ir.stmt import LoopKind
+from weft.schedules.alternate import alternate
 from weft.schedules.cut import End, cut, peel
 from weft.schedules.fission import fission
 from weft.schedules.fuse import fuse
@@ -74,6 +75,10 @@ class LoopMethods(ScheduleState):
         made = self.run(tile, self.name(i), self.name(j), rows, columns, tail=tail)
         a, b, c, d = (self.handle(Loop, name) for name in made)
         return a, b, c, d
+
+    def alternate(self, loop: AnyLoop, outer: AnyLoop) -> None:
+        """``loop`` runs backward in every other iteration of ``outer``: what was read last is read first again."""
+        self.run(alternate, self.name(loop), self.name(outer))
 
     def scan(self, loop: AnyLoop, length: int) -> Scan:
         """A recurrence of first order over ``loop`` in chunks of ``length`` steps, of which many may run at once."""

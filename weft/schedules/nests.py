@@ -15,7 +15,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.inequality import conjuncts
 from weft.ir.interval import bounds
-from weft.ir.visit import loads, walk
+from weft.ir.visit import free_vars, loads, walk
 from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form, variables
 
 #: Values taken for sizes that are not known, and iterations for loops that run until something happens.
@@ -32,6 +32,10 @@ class Nest:
     depth: int
     loop: st.For | None = None
     parts: list[Nest | Leaf] = field(default_factory=list)
+
+    def turns_in(self, outer: str) -> bool:
+        """Whether it runs backward in some iterations of a loop."""
+        return self.loop is not None and self.loop.backward is not None and outer in free_vars(self.loop.backward)
 
     def below(self) -> Iterator[Leaf]:
         """Every statement inside, in program order."""

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from weft.ir.nesting import with_child
 from weft.ir.printer import print_expr
 from weft.ir.quick_init import replace
-from weft.ir.stmt import For, Kernel, LoopKind
+from weft.ir.stmt import For, Kernel, LoopKind, Stmt
 from weft.poly.check_parallel import check_all_parallel
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
@@ -54,7 +54,12 @@ def _check_apart(loop: For) -> Verdict:
 @remembered
 def set_kind(kernel: Kernel, loop: str, kind: LoopKind) -> Rewrite:
     old = find_loop(kernel, loop)
-    return Rewrite(replace_stmt(kernel, old, replace(old, kind=kind)))
+    return Rewrite(replace_stmt(kernel, old, _of_kind(old, kind)))
+
+
+def _of_kind(loop: For, kind: LoopKind) -> For:
+    """``loop`` as one of ``kind``; what has no order has none that could be turned around."""
+    return replace(loop, kind=kind, backward=loop.backward if kind in _IN_ORDER else None)
 
 
 def _split_to(kernel: Kernel, loop: str, factor: int, tail: Tail, kind: LoopKind) -> Rewrite:
@@ -168,10 +173,12 @@ def run_as(kernel: Kernel, kind: LoopKind, *loops: str) -> Rewrite:
     """Loops inside one another, in any order."""
     nest = deepest_path(kernel, [find_loop(kernel, loop) for loop in loops])
     assert not isinstance(nest, Verdict), "check_run_as answers this first"
-    below, made = nest[-1], replace(nest[-1], kind=kind)
+    below: Stmt = nest[-1]
+    assert isinstance(below, For)
+    made: Stmt = _of_kind(below, kind)
     for outer in nest[-2::-1]:
         if isinstance(outer, For) and outer.var.name in loops:
-            below, made = outer, replace(outer, kind=kind, body=made)
+            below, made = outer, replace(_of_kind(outer, kind), body=made)
         else:
             below, made = outer, with_child(outer, below, made)
     return Rewrite(replace(kernel, body=made))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from weft.ir.errors import ScheduleError
@@ -14,6 +15,7 @@ from weft.ir.stmt import Kernel, Stmt
 from weft.ir.verify import verify
 from weft.ir.visit import fact
 from weft.poly.verdict import Verdict
+from weft.schedules.alternate import check_alternates
 from weft.schedules.find import listed
 from weft.schedules.focus import find_focus
 from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
@@ -109,7 +111,7 @@ class ScheduleState:
             yield
             self.kernel = found.put_back(self.kernel)
             if self.kernel is not found.whole:
-                _refuse_broken(self.trace.steps[-1], self.kernel)
+                _refuse_broken(self.trace.steps[-1], self.kernel, self.numerics)
         except BaseException as error:
             self.__dict__.update(before)
             if isinstance(error, ScheduleError) and not self._trying:
@@ -137,7 +139,7 @@ class ScheduleState:
             if not verdict.ok:
                 raise refused(step, verdict, () if self._trying else self._accepted(verdict.alternatives))
             done = primitive.rewrite(self.kernel, *step.args, **kwargs)
-            _refuse_broken(step, done.kernel)
+            _refuse_broken(step, done.kernel, self.numerics)
         except ScheduleError as error:
             if self._trying:
                 raise
@@ -200,9 +202,9 @@ class ScheduleState:
         return kind(name, self._born.get(name, 0))
 
 
-def _refuse_broken(step: Step, kernel: Kernel) -> None:
+def _refuse_broken(step: Step, kernel: Kernel, numerics: Numerics) -> None:
     """An error where ``step``, which made ``kernel``, left something not what an earlier step said it is."""
-    for check_kept in (check_tensorized, check_runs_ahead):
+    for check_kept in (check_tensorized, check_runs_ahead, partial(check_alternates, numerics=numerics)):
         verdict = check_kept(kernel)
         if not verdict.ok:
             raise refused(step, verdict, verdict.alternatives)

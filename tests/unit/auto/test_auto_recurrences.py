@@ -212,6 +212,24 @@ def test_states_apart_from_those_of_the_step_before(batch: int, units: int, thre
         assert steps.partition("block C_1(")[0].count("parallel ") == 1
 
 
+def test_weights_a_little_larger_than_a_cache_are_gone_through_to_and_fro() -> None:
+    """Pieces of them change their places in every other step, nothing inside one does."""
+    large = weft.schedule(weft.define(APART), *lstm_apart(256), numerics="fast")
+    decisions = auto_schedule(large, NAMED["x86-64-avx512"], 1, frozenset({"U"})).decisions
+    turned = [d.subject for d in decisions if d.topic == "order"]
+    loops = {line.split()[1] for line in print_kernel(large.kernel).splitlines() if "backward if t % 2 == 1" in line}
+    assert loops
+    assert ", ".join(turned).split(", ") == [step.args[0] for step in large.trace.steps if step.name == "alternate"]
+    assert all(loop.startswith(("g", "j")) for loop in loops)
+    small = weft.schedule(weft.define(APART), *lstm_apart(16), numerics="fast")
+    auto_schedule(small, NAMED["x86-64-avx512"], 1, frozenset({"U"}))
+    assert "backward" not in print_kernel(small.kernel)
+
+
+def lstm_apart(units: int) -> list[Array]:
+    return draw((8, 1, 4, units), (1, units), (1, units), (4, units, units), scale=0.2)
+
+
 #: Small enough for the interpreter; gates in one thread, uneven depths, batches of one.
 SMALL = {
     "lstm": [lstm_args(3, 4, 6, 8), lstm_args(2, 3, 5, 17), lstm_args(2, 1, 3, 12)],

@@ -58,6 +58,17 @@ STEPS: dict[str, Step] = {
     "peel all": lambda s: s.peel("m", 100),
     "shift": lambda s: s.shift("m", -5),
     "skew": lambda s: s.skew("n", "m", 2),
+    "alternate": lambda s: s.alternate("n", "m"),
+    "alternate tiles": lambda s: (s.split("n", 4), s.alternate("n_o", "m"), s.alternate("n_i", "n_o")),
+    "alternate and split": lambda s: (s.alternate("n", "m"), s.split("n", 4)),
+    "alternate and vectorize": lambda s: (s.alternate("n", "m"), s.vectorize("n")),
+    "alternate and run on threads": lambda s: (s.alternate("n", "m"), s.run_as("parallel", "n")),
+    "alternate a sum's outer loop": lambda s: (
+        s.decompose_reduction("C", "m"),
+        s.reorder("k", "m", "n"),
+        s.alternate("m", "k"),
+        s.unroll("n", 5),
+    ),
 }
 
 
@@ -262,6 +273,11 @@ REFUSED: dict[str, tuple[Step, str]] = {
     "peel where": (lambda s: s.peel("m", 1, end="middle"), "end='middle' is not known"),  # type: ignore[arg-type]
     "shift by half": (lambda s: s.shift("m", 0.5), "the distance is 0.5"),  # type: ignore[arg-type]
     "skew outwards": (lambda s: s.skew("m", "n"), "`n` is not around `m`"),
+    "alternate outwards": (lambda s: s.alternate("m", "n"), "`n` is not around `m`"),
+    "alternate a sum": (lambda s: s.alternate("k", "n"), "block `C` starts its sum in the first iteration of `k`"),
+    "alternate a started sum": (lambda s: (s.decompose_reduction("C", "m"), s.alternate("k", "n")), "both update C"),
+    "alternate lanes": (lambda s: (s.vectorize("n"), s.alternate("n", "m")), "have no order that could alternate"),
+    "alternate in threads": (lambda s: (s.parallel("m"), s.alternate("n", "m")), "have no order that could alternate"),
     "fission of one": (lambda s: s.fission("m", "C"), "not a sequence of statements"),
     "merge nested": (lambda s: s.fuse_loops("m", "n"), "do not follow one another"),
     "merge one": (lambda s: s.fuse_loops("m", "m"), "these are one loop"),

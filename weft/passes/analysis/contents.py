@@ -10,7 +10,7 @@ _NAMES = (
     "serial loops", "parallel loops", "vector loops", "unroll loops", "block loops", "thread loops",
     "blocks", "hardware intrinsics", "barriers", "tests", "lets", "asserts", "calls", "atomics",
     "allocations", "shared storage", "register storage",
-    "reductions", "choices", "vectors", "float divisions", "what runs ahead",
+    "reductions", "choices", "vectors", "float divisions", "what runs ahead", "turns",
 )  # fmt: skip
 #: A bit for each.
 CONTENTS: dict[str, int] = {name: 1 << place for place, name in enumerate(_NAMES)}
@@ -44,6 +44,7 @@ def contents(s: Stmt) -> int:
     kept = _STATEMENTS.get(type(s), 0)
     if isinstance(s, For):
         kept = _LOOPS[s.kind] | (0 if s.ahead is None else CONTENTS["what runs ahead"])
+        kept |= 0 if s.backward is None else CONTENTS["turns"]
     elif isinstance(s, Alloc):
         kept = _ALLOCATIONS.get(s.buffer.scope, CONTENTS["allocations"])
     for child in children(s):

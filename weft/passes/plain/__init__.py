@@ -19,6 +19,7 @@ PASSES = (
     _pass("rebase_loops"),
     declared_in("weft.ir")("simplify"),
     _pass("convert_ifs", needs="no blocks, no barriers", only_if="thread loops"),
+    _pass("turn_loops", only_if="turns"),
     _pass("split_casts", needs="no blocks", only_if="unroll loops"),
     _pass("multiply_reciprocals", needs="no blocks", only_if="fast numerics, float divisions"),
 )

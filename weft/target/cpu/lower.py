@@ -67,6 +67,7 @@ PASSES = (
     "transpose_tiles",
     "prefetch_rows",
     "unroll_steps",
+    "turn_loops",
 )
 #: The forms of program that can be written down as LLVM IR.
 NEEDS = ("no blocks", "no reductions", "no tensorized nests", "no barriers", "strip mined")
