@@ -383,6 +383,12 @@ class _Compilation:
             refused(error)
             return least
 
+    def _copy_seconds(self, storage: Storage, core: Fragment, results: Sequence[str | None]) -> float:
+        """What it takes to copy a library's results to where kernels of ours would write them."""
+        found = [storage.find(name) for name in results if name is not None]
+        is_elsewhere = any(at is not None and at.root != at.source for at in found)
+        return self.processor.epilogue_seconds(core.program) if is_elsewhere else 0.0
+
     def _expected(self, ways: list[Prepared]) -> float:
         """Seconds by the usual plan; without a way there is none."""
         try:
@@ -415,7 +421,7 @@ class _Compilation:
             plans.append(way.definition.how.plan)
         times = take_turns([*samplers, *map(self._call_sampler, calls, results)], self.processor.turns)
         ours, plan = min(zip(times, plans), default=(math.inf, ""))
-        theirs = times[len(plans) :]
+        theirs = [t + self._copy_seconds(storage, core, r) for t, r in zip(times[len(plans) :], results)]
         least = min([ours, *(t for t, c in zip(theirs, calls) if c.whole)])
         theirs = [
             t if c.whole or t >= least else t + self._rest_seconds(storage, group, core) for t, c in zip(theirs, calls)
