@@ -20,7 +20,8 @@ from weft.auto.sketch import Loop, Sketch
 from weft.auto.stages import Stage
 from weft.ir.visit import replace_buffers
 from weft.schedules.index_forms import NOTHING, Forms, variables
-from weft.schedules.nests import Place, Test
+from weft.schedules.nests import Place
+from weft.schedules.passed_tests import Test
 
 
 def apart_seconds(draft: Draft, stages: Iterable[Stage]) -> float:

@@ -276,15 +276,16 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
     """The tests that stay in the body, by the loops they ask about.
 
     A loop that a test asks about is cut where the test starts to matter; masks that are always the same cost nothing.
-    So it is with the tiles of one loop: all but the last are full, which is asked before them.
+    So it is with the tiles of one loop, or of several that count them together: all but the last are full, which is
+    asked before them.
     """
     if not region.leaf.tests:
         return []
     innermost = region.runs[-1][0].name if region.runs else ""
     tile = {nest.name for nest, _ in region.copies} | ({region.lanes.nest.name} if region.lanes is not None else set())
     once = {nest.name for nest in region.leaf.nests if nest.trips <= 1}
-    found = (test.loops - once for test in region.leaf.tests)
-    return [t for t in found if innermost not in t and not (t & tile and len(t - tile) <= 1) and t]
+    found = ((test.loops - once, test.ends) for test in region.leaf.tests)
+    return [t for t, ends in found if innermost not in t and not (t & tile and (ends or len(t - tile) <= 1)) and t]
 
 
 def _tests_lanes(region: Region) -> bool:

@@ -34,7 +34,7 @@ from weft.graph.groups.take_turns import Sampler, take_turns
 from weft.graph.report import Report
 from weft.graph.rewrites.fold_constants import fold_constants, makers
 from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with_call, with_constants, without_unread
-from weft.graph.rewrites.simplify import simplify
+from weft.graph.rewrites.simplify import simplify, with_copied_parts
 from weft.graph.run.arrays import Arrays, NumpyArrays
 from weft.graph.run.segments import Step
 from weft.ir.numerics import is_fast
@@ -104,6 +104,7 @@ class _Compilation:
             if self.processor.joins_windows:
                 self._join_windows()
             self._choose_libraries()
+            self.graph = with_copied_parts(self.graph, self.arrays)
             while True:
                 try:
                     return self._compile_all()
@@ -119,7 +120,11 @@ class _Compilation:
         return self._decided[2]
 
     def _decide_storage(self, windows: frozenset[WindowEdge]) -> Storage:
-        return Storage(self.graph, self.alone, self.processor.takes_pieces, windows)
+        return self._storage_of(self.graph, windows)
+
+    def _storage_of(self, graph: Graph, windows: frozenset[WindowEdge]) -> Storage:
+        processor = self.processor
+        return Storage(graph, self.alone, processor.takes_pieces, windows, processor.writes_in_joins)
 
     def _join_windows(self) -> None:
         """Products and the windows that are read of their results become one kernel where that is faster."""
@@ -216,7 +221,7 @@ class _Compilation:
 
     def _prepare_closed(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
         """For the sizes at hand, by the usual plan."""
-        program = group_program(storage.graph, group.members, outputs, storage.root, group.name)
+        program = group_program(storage.graph, group.members, outputs, storage.source, group.name)
         if group.has_windows:
             program = replace(program, program=split_axes(program.program))
         return prepare_group(storage.graph, storage, program, self.arrays)
@@ -297,7 +302,7 @@ class _Compilation:
         graph = self.graph
         for group, core, _ in taken:
             graph = with_call(graph, [core], self._library_calls(group, core, storage.outputs(group))[0].call, "")
-        other = Storage(graph, self.alone, self.processor.takes_pieces, self.windows)
+        other = self._storage_of(graph, self.windows)
         new = [i for i in other.partition.items if isinstance(i, Group) and _core(i) and _names(i) not in known]
         return [self._prepare_closed(other, i, outputs) for i in new if (outputs := other.outputs(i))]
 
@@ -372,11 +377,17 @@ class _Compilation:
         members = [m for m in group.members if m is not core]
         outputs = [name for name in storage.outputs(group) if name not in core.outputs]
         try:
-            program = group_program(self.graph, members, outputs, storage.root, "rest")
+            program = group_program(self.graph, members, outputs, storage.source, "rest")
             return max(least, self.code.expected(prepare_group(self.graph, storage, program, self.arrays)))
         except Exception as error:
             refused(error)
             return least
+
+    def _copy_seconds(self, storage: Storage, core: Fragment, results: Sequence[str | None]) -> float:
+        """What it takes to copy a library's results to where kernels of ours would write them."""
+        found = [storage.find(name) for name in results if name is not None]
+        is_elsewhere = any(at is not None and at.root != at.source for at in found)
+        return self.processor.epilogue_seconds(core.program) if is_elsewhere else 0.0
 
     def _expected(self, ways: list[Prepared]) -> float:
         """Seconds by the usual plan; without a way there is none."""
@@ -410,7 +421,7 @@ class _Compilation:
             plans.append(way.definition.how.plan)
         times = take_turns([*samplers, *map(self._call_sampler, calls, results)], self.processor.turns)
         ours, plan = min(zip(times, plans), default=(math.inf, ""))
-        theirs = times[len(plans) :]
+        theirs = [t + self._copy_seconds(storage, core, r) for t, r in zip(times[len(plans) :], results)]
         least = min([ours, *(t for t, c in zip(theirs, calls) if c.whole)])
         theirs = [
             t if c.whole or t >= least else t + self._rest_seconds(storage, group, core) for t, c in zip(theirs, calls)

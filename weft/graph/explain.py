@@ -66,13 +66,13 @@ def explain_compiled(compiled: Compiled) -> str:
         f"{len(report.calls)} calls of the framework",
         f"fusion: {report.operators} operators that compute -> {len(report.groups) + len(report.calls)} steps",
         f"memory: an arena of {_bytes(executable.arena.size)} for {_bytes(stored)} of results of kernels, "
-        f"{len(graph.constants)} constants{_taken_over(executable)}",
+        f"{len(graph.constants)} constants{_taken_over(executable)}{_in_joins(executable)}",
     ]
     if report.spent:
         lines.append("compiling: " + ", ".join(f"{on} {seconds:.2f} s" for on, seconds in report.spent.items()))
     lines += executable.notes()
     for n, (group, kernel) in enumerate(report.groups):
-        looks = ", ".join(str(graph.edges[o]) for o in kernel.program.outputs)
+        looks = ", ".join(f"{graph.edges[o]}{_place(executable, o)}" for o in kernel.program.outputs)
         lines.append(f"kernel {n}, {group.kind}{_times(report, kernel)}: {group.name} -> {looks}")
         origins = dict.fromkeys(m.origin for m in group.members if m.origin)
         lines += [f"    of {', '.join(m.name for m in group.members)}"] if len(group.members) > 1 else []
@@ -87,6 +87,16 @@ def explain_compiled(compiled: Compiled) -> str:
 def _taken_over(executable: Any) -> str:
     count = len(getattr(executable, "taken_over", ()))
     return f", {count} results in place of what they are made of" if count else ""
+
+
+def _in_joins(executable: Any) -> str:
+    count = len(executable.storage.joins.done)
+    return f", {count} joined tensors whose parts are written in place" if count else ""
+
+
+def _place(executable: Any, name: str) -> str:
+    found = executable.storage.find(name)
+    return f" in place in {found.root}" if found is not None and found.root != name else ""
 
 
 def _times(report: Report, kernel: Kernel) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
 
 from weft.ir import stmt as st
@@ -17,6 +18,7 @@ from weft.ir.inequality import conjuncts
 from weft.ir.interval import bounds
 from weft.ir.visit import free_vars, loads, walk
 from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form, variables
+from weft.schedules.passed_tests import Test, are_first, passing, share_of
 
 #: Values taken for sizes that are not known, and iterations for loops that run until something happens.
 TYPICAL_SIZE, TYPICAL_LOOP = 512, 8
@@ -112,13 +114,6 @@ class Access:
     def moves_with(self, variable: str) -> bool:
         """Whether the element depends on a loop."""
         return variable in self.moving
-
-
-class Test(NamedTuple):
-    """A condition around a statement: the loops it asks about, and the share of iterations in which it holds."""
-
-    loops: frozenset[str]
-    share: float
 
 
 @dataclass(slots=True, eq=False)
@@ -328,10 +323,10 @@ class NestReader:
         self.read(s.body, at)
 
     def _if(self, s: st.If, at: Place) -> None:
-        tests = [self._test(part, at.forms) for part in conjuncts(s.condition)]
-        passed = 1.0
-        for test in tests:
-            passed *= test.share
+        tests: list[Test] = []
+        for part in conjuncts(s.condition):
+            tests.append(passing(self._test(part, at.forms), (*at.tests, *tests)))
+        passed = prod(test.share for test in tests)
         self.read(s.then, at._replace(share=at.share * passed, tests=(*at.tests, *tests)))
         if s.otherwise is not None:
             failed = Test(frozenset().union(*(t.loops for t in tests)), 1 - passed)
@@ -339,7 +334,9 @@ class NestReader:
 
     def _test(self, e: Expr, forms: Forms) -> Test:
         loops = frozenset(name for v in walk(e) if isinstance(v, Var) for name in variables(forms.get(v.name, NOTHING)))
-        return Test(loops, self.share(e, forms))
+        if not isinstance(e, Compare) or not e.left.dtype.is_integer:
+            return Test(loops, self.share(e, forms))
+        return Test(loops, self.share(e, forms), are_first(e.op, self._terms(e, forms)[0], self.trips))
 
     def share(self, e: Expr, forms: Forms) -> float:
         """The share of iterations in which a condition holds, its sides taken to be evenly spread."""
@@ -350,11 +347,16 @@ class NestReader:
             return 1 - self.share(e.operand, forms)
         if not isinstance(e, Compare) or not e.left.dtype.is_integer:
             return 0.5
+        terms, constant = self._terms(e, forms)
+        return share_of(e.op, constant, terms, self.trips)
+
+    def _terms(self, e: Compare, forms: Forms) -> tuple[dict[Term, int], int]:
+        """The left side of a comparison less the right one."""
         left, right = index_form(e.left, forms, self.trips), index_form(e.right, forms, self.trips)
         terms: dict[Term, int] = dict(left.coefficients)
         for term, times in right.coefficients.items():
             terms[term] = terms.get(term, 0) - times
-        return _share_of(e.op, left.constant - right.constant, terms, self.trips)
+        return terms, left.constant - right.constant
 
     def value(self, e: Expr) -> float:
         """An expression with every loop in the middle of its range."""
@@ -412,19 +414,3 @@ def _without(form: Form, loops: frozenset[str]) -> Form:
         return form
     kept = {t: c for t, c in form.coefficients.items() if t.variable not in loops}
     return Form(kept, form.constant, form.scattered)
-
-
-def _share_of(op: str, constant: int, terms: Mapping[Term, int], trips: Mapping[str, float]) -> float:
-    """The share of points where ``terms + constant op 0``."""
-    low = high = float(constant)
-    for term, times in terms.items():
-        reach = times * (term.values(trips.get(term.variable, 1)) - 1)
-        low, high = low + min(0, reach), high + max(0, reach)
-    count = high - low + 1
-    if op in (">", ">="):
-        op, low, high = {">": "<", ">=": "<="}[op], -high, -low
-    if op in ("==", "!="):
-        inside = 1 / count if low <= 0 <= high else 0.0
-        return inside if op == "==" else 1 - inside
-    below = (0 if op == "<" else 1) - low
-    return min(1.0, max(0.0, below / count))

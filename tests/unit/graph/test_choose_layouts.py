@@ -141,7 +141,7 @@ def test_kernels_see_tensors_in_the_order_of_memory() -> None:
     storage = Storage(changed)
     groups = [i for i in storage.partition.items if isinstance(i, Group)]
     b = next(g for g in groups if any("b" in m.outputs for m in g.members))
-    program = group_program(changed, b.members, storage.outputs(b), storage.root, "b")
+    program = group_program(changed, b.members, storage.outputs(b), storage.source, "b")
     assert [shape_of(o.shape) for o in program.program.outputs] == [(2, 9, 8, 8)]
     prepared = prepare_group(changed, storage, program, NumpyArrays())
     assert prepared.signature.outputs == (), "dense, so nothing is said about it"

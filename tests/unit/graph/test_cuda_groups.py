@@ -64,7 +64,7 @@ def compute(model: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[float]]:
     seconds = []
     for item in storage.partition.items:
         assert isinstance(item, Group)
-        program = group_program(graph, item.members, storage.outputs(item), storage.root, item.name)
+        program = group_program(graph, item.members, storage.outputs(item), storage.source, item.name)
         prepared = prepare_group(graph, storage, program, arrays)
         made = build(prepared.program.program, prepared.signature, MACHINE, True, prepared.definition.how)
         kernel = made.kernel()

@@ -284,7 +284,7 @@ def product(rows: int, columns: int, depth: int) -> Any:
     storage = Storage(graph)
     (group,) = storage.partition.items
     assert isinstance(group, Group)
-    program = group_program(graph, group.members, storage.outputs(group), storage.root, group.name)
+    program = group_program(graph, group.members, storage.outputs(group), storage.source, group.name)
     return prepare_group(graph, storage, program, NumpyArrays())
 
 

@@ -40,6 +40,11 @@ def join(*rest: Any) -> Tensor:
     return compute((*sizes[:dim], ends[-1], *sizes[dim + 1 :]), body, name="O", dtype=dtype)
 
 
+def copied(x: Tensor, dtype: DType) -> Tensor:
+    """The same elements, in another type where that is one."""
+    return compute(shape(x), lambda *i: cast(dtype, x[i]), name="O")
+
+
 def pad(x: Tensor, before: tuple[int, ...], after: tuple[int, ...], mode: Any) -> Tensor:
     """``mode`` is a number, or how the outside follows from the inside: ``edge``, ``wrap``, ``reflect``."""
     sizes = tuple(n + b + a for n, b, a in zip(shape(x), before, after))

@@ -33,8 +33,8 @@ class GroupProgram:
 class _Concatenation:
     """Collects statements over buffers that stand for tensors of the graph."""
 
-    def __init__(self, graph: Graph, members: Iterable[Fragment], root: Callable[[str], str | None]) -> None:
-        self.graph, self.root = graph, root
+    def __init__(self, graph: Graph, members: Iterable[Fragment], source: Callable[[str], str | None]) -> None:
+        self.graph, self.source = graph, source
         self.made = {name for m in members for name in m.outputs}
         self.inputs: dict[str, Buffer] = {}
         self.own: dict[str, Buffer] = {}
@@ -62,8 +62,8 @@ class _Concatenation:
         """The buffer to read the tensor ``name`` from: made here, given, or one whose reads are replaced."""
         if name in self.own:
             return self.own[name]
-        producer, root = self.graph.producers.get(name), self.root(name)
-        if name in self.inputs or producer is None or (root is not None and root not in self.made):
+        producer, source = self.graph.producers.get(name), self.source(name)
+        if name in self.inputs or producer is None or (source is not None and source not in self.made):
             return self.inputs.setdefault(name, _buffer(f"X{len(self.inputs)}", self.graph.edges[name]))
         assert isinstance(producer, Fragment)
         stand_in = _buffer(f"V_{name}", self.graph.edges[name])
@@ -130,14 +130,14 @@ class _Concatenation:
 
 
 def group_program(
-    graph: Graph, members: list[Fragment], outputs: list[str], root: Callable[[str], str | None], name: str
+    graph: Graph, members: list[Fragment], outputs: list[str], source: Callable[[str], str | None], name: str
 ) -> GroupProgram:
     """The program of ``members`` that makes ``outputs``.
 
-    ``root`` tells the stored tensor in whose memory another one is, if it is in any. Those are parameters, unless a
-    member makes them; the others are views or formulas to read through.
+    ``source`` tells the stored tensor that another one is all or a view of, if it is of any. Those are parameters,
+    unless a member makes them; the others are views or formulas to read through.
     """
-    whole = _Concatenation(graph, members, root)
+    whole = _Concatenation(graph, members, source)
     for fragment in members:
         whole.add(fragment)
     return whole.finish(name, outputs)

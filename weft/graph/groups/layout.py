@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.graph.graph import Fragment, Graph, Shape, dense_strides
+from weft.graph.graph import Edge, Fragment, Graph, Shape, dense_strides
 from weft.graph.groups.mapping import View, view_of
 from weft.ir.expr import Binary, Cast, Const, Expr, Unary, Var, idx
 
@@ -18,6 +18,15 @@ class Layout(NamedTuple):
 
     strides: Shape
     offset: int = 0
+
+
+class Stored(NamedTuple):
+    """A tensor in the memory of ``root``; it is ``source``, or a view of that. They differ where something is joined:
+    ``source`` is a part of ``root`` then, which a kernel writes."""
+
+    root: str
+    layout: Layout
+    source: str
 
 
 def view_layout(view: View, source: Layout) -> Layout | None:
@@ -35,6 +44,38 @@ def view_layout(view: View, source: Layout) -> Layout | None:
             return None
         strides[names[atom.name]] = factor
     return Layout(tuple(strides), source.offset + form.constant)
+
+
+def source_layout(view: View, shape: Shape, made: Shape, wanted: Layout) -> Layout | None:
+    """The layout of a tensor of this ``shape`` that puts a view of it, of the shape ``made``, where it is ``wanted``;
+    None where no strides do."""
+    steps = {v.name: stride for v, stride in zip(view.axes, wanted.strides)}
+    strides = tuple(1 if n == 1 else _step(i, steps) for i, n in zip(view.load.indices, shape))
+    layout = Layout(canonical(shape, strides), wanted.offset)
+    found = view_layout(view, layout)
+    if found is None or min(strides, default=1) <= 0:
+        return None
+    is_there = (canonical(made, found.strides), found.offset) == (canonical(made, wanted.strides), wanted.offset)
+    return layout if is_there else None
+
+
+def _step(index: Expr, steps: dict[str, int]) -> int:
+    """How far apart in memory elements are whose subscript differs by one, where axes have these ``steps``."""
+    match index:
+        case Var(name=name):
+            return steps.get(name, 0)
+        case Cast(operand=operand):
+            return _step(operand, steps)
+        case Binary(op="//", left=left, right=Const(value=value)):
+            return _step(left, steps) * int(value)
+        case Binary(op="%", left=left, right=Const()):
+            return _step(left, steps)
+        case Binary(op="*", left=left, right=Const(value=value)) | Binary(op="*", left=Const(value=value), right=left):
+            return _step(left, steps) // int(value) if value else 0
+        case Binary(op="+", left=left, right=right):
+            found = [n for n in (_step(left, steps), _step(right, steps)) if n > 0]
+            return min(found, default=0)
+    return 0
 
 
 def constant_of(graph: Graph, name: str) -> tuple[str, Layout | None] | None:
@@ -117,6 +158,30 @@ def is_dense(shape: Shape, layout: Layout) -> bool:
             return False
         step *= size
     return True
+
+
+def memory_order(shape: Shape, strides: Shape) -> Shape:
+    """The axes that have several elements, in the order in which they lie in memory."""
+    return tuple(sorted((d for d, n in enumerate(shape) if n > 1), key=lambda d: -strides[d]))
+
+
+def own_strides(edge: Edge) -> Shape:
+    """As somebody wants a tensor: the world outside, where it sees it or a view of it, or a library; else row-major."""
+    wished = edge.strides
+    if wished is None or overlaps_itself(edge.shape, wished) or _gaps(edge.shape, wished):
+        return dense_strides(edge.shape)
+    return canonical(edge.shape, wished)
+
+
+def _gaps(shape: Shape, strides: Shape) -> bool:
+    """Whether a layout has room between elements, or runs backwards: none to allocate."""
+    if any(s < 0 for s in strides):
+        return True
+    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    count = 1
+    for n in shape:
+        count *= n
+    return reach != count
 
 
 def overlaps_itself(shape: Shape, strides: Shape) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 from weft.graph.graph import Fragment, Graph, Opaque, dense_strides
-from weft.graph.groups.layout import Layout, canonical, is_dense, overlaps_itself, view_layout
+from weft.graph.groups.joined import NO_JOINS, find_joins
+from weft.graph.groups.layout import Layout, Stored, canonical, is_dense, own_strides, view_layout
 from weft.graph.groups.mapping import View, kind_of, view_of
 from weft.graph.groups.partition import Group, Partition, WindowEdge, is_free
 from weft.ir.expr import Axis, idx
@@ -16,13 +16,6 @@ from weft.ir.interval import Interval
 from weft.ir.visit import substitute
 from weft.tensor.simplify_values import simplify_subscript
 from weft.tensor.specialize import axis_ranges
-
-
-class Stored(NamedTuple):
-    """A tensor in the memory of ``root``."""
-
-    root: str
-    layout: Layout
 
 
 class Storage:
@@ -34,13 +27,16 @@ class Storage:
         alone: frozenset[str] = frozenset(),
         takes_pieces: bool = False,
         windows: frozenset[WindowEdge] = frozenset(),
+        in_joins: bool = False,
     ) -> None:
+        """``in_joins``: parts are written into what they are joined to."""
         self.graph = graph
+        self.joins = find_joins(graph) if in_joins else NO_JOINS
         self._found: dict[str, Stored | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._kept = frozenset(self._stored_views())
         self._found.clear()
-        self.partition = Partition(graph, self._kept, alone, takes_pieces, windows)
+        self.partition = Partition(graph, self._kept, alone | self.joins.done, takes_pieces, windows)
 
     def find(self, name: str) -> Stored | None:
         """Where a tensor is; None where only its readers make it, and for objects of the framework."""
@@ -62,28 +58,31 @@ class Storage:
         other.graph = other.partition.graph = graph
         return other
 
-    def root(self, name: str) -> str | None:
-        """The tensor whose memory a reader of ``name`` is given; None where it reads through it."""
+    def source(self, name: str) -> str | None:
+        """The tensor that a reader of ``name`` is given all or a view of; None where it reads through it."""
         stored = self.find(name)
         if stored is None:
             return None
         # What depends on constants alone is prepared once from dense ones, whatever the subscripts.
         is_strided = not is_dense(self.graph.edges[name].shape, stored.layout)
-        return None if stored.root in self.graph.constants and is_strided and name != stored.root else stored.root
+        return None if stored.root in self.graph.constants and is_strided and name != stored.root else stored.source
 
     def _find(self, name: str) -> Stored | None:
         edge, producer = self.graph.edges[name], self.graph.producers.get(name)
         if producer is None or isinstance(producer, Opaque):
-            return Stored(name, Layout(canonical(edge.shape, edge.strides or dense_strides(edge.shape))))
+            return Stored(name, Layout(canonical(edge.shape, edge.strides or dense_strides(edge.shape))), name)
+        if name in self.joins.stored:
+            return self.joins.stored[name]
         if not is_free(producer) or producer.name in self._kept:
-            return Stored(name, Layout(self._own_strides(name)))
+            return Stored(name, Layout(own_strides(edge)), name)
         view = view_of(producer.program)
         ranges = None if view is None else axis_ranges([Axis(v, idx(0), idx(n)) for v, n in zip(view.axes, edge.shape)])
         while view is not None and ranges is not None:
             source = self.find(producer.inputs[0])
             layout = None if source is None else view_layout(view, source.layout)
             if source is not None and layout is not None:
-                return Stored(source.root, Layout(canonical(edge.shape, layout.strides), layout.offset))
+                at = Layout(canonical(edge.shape, layout.strides), layout.offset)
+                return Stored(source.root, at, source.source)
             # No strides say what is in between, but perhaps what both views do together.
             before = self.graph.producers.get(producer.inputs[0])
             if not isinstance(before, Fragment) or not is_free(before) or before.name in self._kept:
@@ -91,14 +90,6 @@ class Storage:
             outer, producer, view = view, before, view_of(before.program)
             view = None if view is None else _composed(outer, view, ranges)
         return None
-
-    def _own_strides(self, name: str) -> tuple[int, ...]:
-        """As somebody wants it: the world outside, where it sees it or a view of it, or a library; else row-major."""
-        edge = self.graph.edges[name]
-        wished = edge.strides
-        if wished is None or overlaps_itself(edge.shape, wished) or _gaps(edge.shape, wished):
-            return dense_strides(edge.shape)
-        return canonical(edge.shape, wished)
 
     def _stored_views(self) -> list[str]:
         """Free fragments that must be computed: the framework, the caller or a product wants them in memory."""
@@ -136,8 +127,9 @@ class Storage:
         return node
 
     def outputs(self, group: Group) -> list[str]:
-        """The tensors of a group that others read."""
-        return [name for m in group.members for name in m.outputs if name in self._read_outside]
+        """The tensors of a group that others read, but for those that are there once their parts are."""
+        members = [m for m in group.members if m.name not in self.joins.done]
+        return [name for m in members for name in m.outputs if name in self._read_outside]
 
     @cached_property
     def _read_outside(self) -> set[str]:
@@ -149,7 +141,7 @@ class Storage:
                 names |= {name for name, source in self.partition.sources(node) if source is not item}
         for result in self.graph.results:
             stored = self.find(result)
-            names.add(result if stored is None else stored.root)
+            names.add(result if stored is None else stored.source)
         return names
 
 
@@ -162,14 +154,3 @@ def _composed(outer: View, inner: View, ranges: dict[str, Interval]) -> View:
 
 def _wants_memory(node: Fragment | Opaque) -> bool:
     return isinstance(node, Opaque) or kind_of(node.program) in ("contraction", "scan")
-
-
-def _gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether a layout has room between elements, or runs backwards: none to allocate."""
-    if any(s < 0 for s in strides):
-        return True
-    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
-    count = 1
-    for n in shape:
-        count *= n
-    return reach != count

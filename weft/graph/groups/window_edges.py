@@ -72,7 +72,7 @@ def _is_private(partition: Partition, name: str, reader: Group) -> bool:
 
 def _shares_channels(graph: Graph, storage: Storage, node: Fragment, name: str) -> bool:
     """Whether ``node`` reads windows of ``name`` along some axes, and along one only where its own result is."""
-    program = group_program(graph, [node], list(node.outputs), storage.root, node.name)
+    program = group_program(graph, [node], list(node.outputs), storage.source, node.name)
     given = dict(zip(program.inputs, program.program.inputs))
     if (buffer := given.get(_read_as(storage, node, name))) is None:
         return False
@@ -82,7 +82,7 @@ def _shares_channels(graph: Graph, storage: Storage, node: Fragment, name: str) 
 
 def _read_as(storage: Storage, node: Fragment, name: str) -> str:
     """The input of ``node`` that is ``name`` or a view in its memory."""
-    found = (given for given in node.inputs if (at := storage.find(given)) is not None and at.root == name)
+    found = (given for given in node.inputs if (at := storage.find(given)) is not None and at.source == name)
     return next(found, "")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from weft.graph.faults import refused
 from weft.graph.graph import Graph, check_graph
 from weft.graph.rewrites.choose_layouts import choose_layouts
+from weft.graph.rewrites.copy_parts import copy_parts
 from weft.graph.rewrites.costs import Costs
 from weft.graph.rewrites.fold_scales import fold_scales
 from weft.graph.rewrites.join_products import join_products, pad_products
@@ -30,8 +31,13 @@ Rewrite = Callable[[Graph], Graph]
 def simplify(graph: Graph, arrays: Arrays, fold: Rewrite) -> Graph:
     """``graph`` with the same meaning; ``fold`` computes what is constant."""
     for name, rewrite in _rewrites(graph, arrays, fold):
-        graph = _tried(name, rewrite, graph)
-    return graph
+        graph = tried(name, rewrite, graph)
+    return with_copied_parts(graph, arrays)
+
+
+def with_copied_parts(graph: Graph, arrays: Arrays) -> Graph:
+    """``graph`` with copies of what cannot be written where it is joined."""
+    return tried("copy_parts", copy_parts, graph) if arrays.processor.writes_in_joins else graph
 
 
 def _rewrites(graph: Graph, arrays: Arrays, fold: Rewrite) -> Iterator[tuple[str, Rewrite]]:
@@ -62,7 +68,7 @@ def _rewrites(graph: Graph, arrays: Arrays, fold: Rewrite) -> Iterator[tuple[str
     yield "choose_layouts", lambda g: choose_layouts(g, costs)
 
 
-def _tried(name: str, rewrite: Rewrite, graph: Graph) -> Graph:
+def tried(name: str, rewrite: Rewrite, graph: Graph) -> Graph:
     """``graph`` rewritten, or as it is where that fails or gives what is no graph."""
     try:
         rewritten = rewrite(graph)

@@ -51,7 +51,7 @@ class Cuda:
     measures_most = False
     turns = 1  # each of which is many runs
     merges_axes = takes_pieces = wants_whole_attention = True
-    has_winograd = joins_windows = False
+    has_winograd = joins_windows = writes_in_joins = False
     near_bytes = math.inf
     #: NVRTC takes about as long for a product as a process takes to start
     tasks_for_workers = 3

@@ -12,8 +12,8 @@ from typing import Any
 
 from weft.graph.graph import Edge, Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
-from weft.graph.groups.layout import canonical
-from weft.graph.groups.storage import Storage, Stored
+from weft.graph.groups.layout import Stored, canonical
+from weft.graph.groups.storage import Storage
 from weft.graph.run.arrays import Arrays, arguments, laid_out, results_of
 from weft.graph.run.memory import Arena, Life, pack
 from weft.graph.run.segments import Step

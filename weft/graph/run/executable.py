@@ -124,7 +124,7 @@ class Executable:
 
     def _output_roots(self) -> list[str]:
         """Tensors that kernels make and the caller gets: new memory in every call."""
-        made = {name for k in self.kernels for name in k.program.outputs}
+        made = {self._root(name) for k in self.kernels for name in k.program.outputs}
         roots = dict.fromkeys(self._root(name) for name in self.graph.outputs if name in self.graph.edges)
         return [name for name in roots if name in made]
 

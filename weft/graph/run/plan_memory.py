@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from weft.graph.graph import Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
-from weft.graph.groups.storage import Storage, Stored
+from weft.graph.groups.layout import Stored
+from weft.graph.groups.storage import Storage
 from weft.graph.run.memory import Arena, Life, host, pack
 from weft.graph.run.segments import Step, tensors_of
 
@@ -49,7 +50,9 @@ class _Planner:
     def _find_lives(self) -> None:
         for n, step in enumerate(self.steps):
             for name in step.program.outputs if isinstance(step, Kernel) else ():
-                self.first[name] = self.last[name] = n
+                root = self._stored(name).root  # of what is joined there, the first part begins it
+                self.first.setdefault(root, n)
+                self.last[root] = n
             for name in tensors_of(self.graph, step):
                 root = self._stored(name).root
                 if root in self.first:
@@ -63,7 +66,8 @@ class _Planner:
             for output, given in step.in_place if isinstance(step, Kernel) else ():
                 place, used = self._place(given), [self._place(name) for name in tensors_of(self.graph, step)]
                 is_last = self.last.get(place) == n and used.count(place) == 1
-                if is_last and self._fills(given, output) and not self.results & {place, output}:
+                is_own = self._stored(output).root == output and self.first.get(output) == n
+                if is_last and is_own and self._fills(given, output) and not self.results & {place, output}:
                     self.places[output], self.last[place] = place, self.last[output]
 
     def _fills(self, given: str, output: str) -> bool:

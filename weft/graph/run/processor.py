@@ -76,6 +76,10 @@ class Processor(Protocol):
         """Whether a product and the windows that are read of its result may be one kernel."""
 
     @property
+    def writes_in_joins(self) -> bool:
+        """Whether parts are written into what they are joined to (`groups/joined.py`)."""
+
+    @property
     def near_bytes(self) -> float:
         """Of tensors that a core still has near when its next kernel reads them."""
 
@@ -138,7 +142,7 @@ class Cpu:
     measures_most = True
     turns = 8
     merges_axes = takes_pieces = wants_whole_attention = False
-    has_winograd = joins_windows = True
+    has_winograd = joins_windows = writes_in_joins = True
     tasks_for_workers = 8
 
     @property
