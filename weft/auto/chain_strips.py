@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 
 from weft.auto.align import Chain, ChainTile
 from weft.auto.chain import has_even_shares, pays_threads
+from weft.auto.contraction_epilogue import find_epilogue
+from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import IMBALANCE, exchange_seconds, idle_part
 from weft.auto.stages import Stage, StageAccess, StageIter, buffer_bytes
@@ -38,23 +40,26 @@ def choose_strips(draft: Draft, chain: Chain) -> ChainTile | None:
 
 def chains_in_strips(draft: Draft, chain: Chain, along: str) -> Iterator[Chain]:
     """``chain`` with ``along`` left to the nests inside and a few rows of the result at a time: as many as have what is
-    in between in half of the second cache, and in all of it."""
+    in between in a fourth of the second cache, and in half of it. None where one vector along ``along`` fits there."""
+    vector = draft.lanes(chain.anchor) if chain.tile is None else chain.tile.size
     if chain.sinks or chain.anchor.steps:
+        return
+    if sum(_made_bytes(chain, s) for s in _handed_on(draft, chain)) * vector <= draft.cache("L2") // 2:
         return
     whole = replace(chain, left_inside=chain.left_inside | {along}, tile=None)
     row = next((i for i in whole.anchor.spatial if _is_free(whole, i)), None)
     if row is None:
         return
-    sizes = {_strip_of(draft, whole, row, draft.cache("L2") // part) for part in (2, 1)}
+    sizes = {_strip_of(draft, whole, row, draft.cache("L2") // part) for part in (4, 2)}
     for size in sorted(size for size in sizes if size is not None):
-        why = f"what is in between takes {_kept_bytes(whole, row, size) >> 10} KiB"
+        why = f"what is in between takes {_kept_bytes(draft, whole, row, size) >> 10} KiB"
         yield replace(whole, strips=ChainTile(row.name, size, why))
 
 
 def _strip_of(draft: Draft, chain: Chain, row: StageIter, most_bytes: int) -> int | None:
-    """Rows of the result for which so many bytes are made in between, evenly if possible; None where that is no strip."""
+    """Rows of the result for which so many bytes are made in between, evenly if possible; None where there are none."""
     count = row.count
-    fitting = [size for size in range(1, count) if _kept_bytes(chain, row, size) <= most_bytes]
+    fitting = [size for size in range(1, count) if _kept_bytes(draft, chain, row, size) <= most_bytes]
     if not fitting or rows_of_strip(chain, ChainTile(row.name, 1)) is None:
         return None
     most = fitting[-1]
@@ -67,14 +72,28 @@ def _strip_of(draft: Draft, chain: Chain, row: StageIter, most_bytes: int) -> in
     return min(range(max(1, most // 2), most + 1), key=waste)
 
 
-def _kept_bytes(chain: Chain, row: StageIter, size: int) -> int:
+def _kept_bytes(draft: Draft, chain: Chain, row: StageIter, size: int) -> int:
+    """What is in between for a strip of so many rows."""
     rows = rows_of_strip(chain, ChainTile(row.name, size)) or {}
-    total = 0
+
+    def part(stage: Stage) -> float:
+        own = rows.get(stage.name)
+        return 1.0 if own is None else own.count / stage.by_name[own.iterator].count
+
+    return int(sum(_made_bytes(chain, s) * part(s) for s in _handed_on(draft, chain)))
+
+
+def _handed_on(draft: Draft, chain: Chain) -> Iterator[Stage]:
+    """Stages whose results are in memory for others to read; sums with which something is done are not."""
     for stage in chain.members:
-        if stage.name in rows and not chain.stages.is_output(stage):
-            all_bytes = chain.footprint(stage, stage.write, chain.shared) * stage.write.buffer.dtype.itemsize
-            total += all_bytes * rows[stage.name].count // stage.by_name[rows[stage.name].iterator].count
-    return total
+        ends = is_contraction(stage) and find_epilogue(draft, stage) is not None
+        if not ends and not chain.stages.is_output(stage):
+            yield stage
+
+
+def _made_bytes(chain: Chain, stage: Stage) -> int:
+    """What ``stage`` makes in a round of the shared loops."""
+    return chain.footprint(stage, stage.write, chain.shared) * stage.write.buffer.dtype.itemsize
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class WindowChooser:
 
     def choose(self) -> frozenset[WindowEdge]:
         """The windows that are better read in the kernel that makes what they are of."""
-        pairs = find_pairs(self.storage, self.processor.near_bytes / 2)
+        pairs = find_pairs(self.storage, self.processor.near_bytes / 8)
         if not pairs:
             return frozenset()
         trial = self.with_windows(frozenset(pair.edge for pair in pairs))
