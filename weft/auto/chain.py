@@ -13,6 +13,7 @@ from dataclasses import replace
 from weft.auto.align import Chain, ChainTile
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import AnyDraft, Draft
+from weft.auto.parallel_loops import IMBALANCE, idle_part
 from weft.auto.stages import Stage
 from weft.ir.errors import ScheduleError
 
@@ -21,7 +22,7 @@ def schedule_chain(draft: Draft, chain: Chain) -> None:
     """The stages of ``chain`` in the shared loops of its anchor, these outermost and, if it pays, on threads."""
     anchor, in_parallel, tile = chain.anchor, pays_threads(draft, chain), chain.tile
     shared = shared_order(draft, chain)
-    loops = share_loops(draft, anchor, shared, tile, chain.strips)
+    loops = share_loops(draft, anchor, shared, tile, chain.strips, strips_inside=has_even_shares(draft, chain))
     loops, moved = ChainMover(draft, chain, shared, tile, loops).run()
     if len(moved) == 1:
         raise ScheduleError("nothing can be computed in the shared loops")
@@ -36,22 +37,39 @@ def pays_threads(draft: Draft, chain: Chain) -> bool:
     return draft.threads > 1 and draft.is_worth_threads(chain.work)
 
 
+def has_even_shares(draft: Draft, chain: Chain) -> bool:
+    """Whether the first shared loop goes through rows of memory and gives all threads the same."""
+    first = next(iter(shared_order(draft, chain)), None)
+    is_lane = chain.tile is not None and chain.tile.name == first
+    return first is not None and not is_lane and idle_part(chain.extent(first), draft.threads) <= IMBALANCE
+
+
 def _tell(draft: Draft, chain: Chain, shared: list[str], tile: ChainTile | None, moved: list[str]) -> None:
     name = chain.anchor.name
     names = ", ".join(f"`{n}`" for n in shared)
     others = ", ".join(f"`{n}`" for n in moved if n != name)
     kept = f"{chain.kept_bytes} bytes in between" if chain.kept_bytes < 4096 else f"{chain.kept_bytes >> 10} KiB"
-    draft.decide("fusion", name, f"computed together with {others}", f"all go along with {names}; {kept} each time")
+    if chain.strips is not None:
+        rows = f"{chain.strips.size} values of `{chain.strips.name}` at a time"
+        draft.decide("tiling", name, rows, chain.strips.why)
+    why = f"all go along with {names}; {kept} each time" if shared else "rows of all reach only a few of the others"
+    draft.decide("fusion", name, f"computed together with {others}", why)
     if tile is not None:
         draft.decide("tiling", name, f"{tile.size} values of `{tile.name}` at a time", tile.why)
 
 
 def share_loops(
-    draft: AnyDraft, stage: Stage, shared: list[str], tile: ChainTile | None, strips: ChainTile | None = None
+    draft: AnyDraft,
+    stage: Stage,
+    shared: list[str],
+    tile: ChainTile | None,
+    strips: ChainTile | None = None,
+    *,
+    strips_inside: bool = False,
 ) -> list[str]:
     """The loops of ``stage`` over its iterators ``shared``, outermost in this order; that of ``tile`` over tiles.
 
-    Around them one over ``strips``, where there are any.
+    Around them, or inside, one over ``strips``, where there are any.
     """
     loops = [stage.loop_of(name) for name in shared]
     rest = [x for x in stage.loops if x not in loops]
@@ -62,7 +80,7 @@ def share_loops(
     if strips is not None:
         own = stage.loop_of(strips.name)
         outer, inner = draft.s.split(own, strips.size)
-        loops.insert(0, outer.name)
+        loops.insert(len(loops) if strips_inside else 0, outer.name)
         rest[rest.index(own)] = inner.name
     if [str(x) for x in draft.s.loops(stage.name)] != loops + rest:
         draft.s.reorder(*loops, *rest)
@@ -72,6 +90,8 @@ def share_loops(
 def shared_order(draft: Draft, chain: Chain) -> list[str]:
     """The shared iterators, that which gives threads most even work first; that of which some are done at once last."""
     tile, rounds = chain.tile, {name: chain.extent(name) for name in chain.shared}
+    if not rounds:
+        return []
     if tile is not None:
         rounds[tile.name] = -(-rounds.pop(tile.name) // tile.size)
 

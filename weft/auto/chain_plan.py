@@ -9,7 +9,7 @@ from math import prod
 
 from weft.auto.align import Chain, ChainTile
 from weft.auto.chain import pays_threads, schedule_chain
-from weft.auto.chain_strips import choose_strips
+from weft.auto.chain_strips import chains_in_strips, choose_strips
 from weft.auto.chain_time import apart_seconds, chain_seconds, last_tile_seconds
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
@@ -27,16 +27,19 @@ class ChainPlan:
     members: tuple[str, ...]
     shared: tuple[str, ...] = ()
     tile: ChainTile | None = None
+    strips: ChainTile | None = None
 
     @property
     def way(self) -> str:
-        return f"{self.members} {self.shared}"
+        return f"{self.members} {self.shared}{' in strips' if self.strips is not None else ''}"
 
     def __str__(self) -> str:
-        if not self.shared:
+        if not self.shared and self.strips is None:
             return f"{', '.join(self.members)} apart"
         sizes = {self.tile.name: self.tile.size} if self.tile is not None else {}
-        loops = " x ".join(f"{name}:{sizes.get(name, 1)}" for name in self.shared)
+        shared = [f"{name}:{sizes.get(name, 1)}" for name in self.shared]
+        strips = [f"{self.strips.name}:{self.strips.size}"] if self.strips is not None else []
+        loops = " x ".join((*shared, *strips))
         return f"{', '.join(self.members)} together in {loops}"
 
 
@@ -74,7 +77,7 @@ def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
     plans: dict[ChainPlan, Chain | None] = {}
     for chain in reversed(grown):
         for variant in _variants(draft, chain):
-            plans[ChainPlan(tuple(variant.alignments), variant.shared, variant.tile)] = variant
+            plans[ChainPlan(tuple(variant.alignments), variant.shared, variant.tile, variant.strips)] = variant
     plans[ChainPlan(tuple(every))] = None  # listed last: of plans about as fast, one that moves less
     subject = f"{grown[-1].anchor.name}, fusion"
     times = draft.expected.setdefault(subject, {})
@@ -82,7 +85,9 @@ def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
     best = draft.rank(subject, list(plans), times.__getitem__)[0]
     tell_others(draft, subject, best)
     chosen = plans[best]
-    return None if chosen is None else replace(chosen, strips=choose_strips(draft, chosen))
+    if chosen is None or chosen.strips is not None:
+        return chosen
+    return replace(chosen, strips=choose_strips(draft, chosen))
 
 
 def _chain_times(
@@ -106,9 +111,11 @@ def _chain_times(
 
 
 def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:
-    """With whole rows of memory left to the nests inside, with columns of products, batch by batch, and with all that
-    can be shared."""
+    """In strips of rows, with whole rows of memory left to the nests inside, with columns of products, batch by batch,
+    and with all that can be shared."""
     along = next((name for name in reversed(chain.shared) if is_along_memory(draft, chain, name)), None)
+    if along is not None:
+        yield from chains_in_strips(draft, chain, along)
     if along is not None and len(chain.shared) > 1:
         smaller = replace(chain, left_inside=frozenset({along}))
         if not _is_too_few(draft, smaller):

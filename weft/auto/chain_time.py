@@ -7,7 +7,8 @@ from dataclasses import replace
 from math import inf
 
 from weft.auto.align import Chain
-from weft.auto.chain import pays_threads, shared_order
+from weft.auto.chain import has_even_shares, pays_threads, shared_order
+from weft.auto.chain_strips import rows_of_strip
 from weft.auto.contraction_dots import adds_products
 from weft.auto.contraction_epilogue import find_epilogue, may_join
 from weft.auto.contraction_plan import Contraction, ContractionPlan
@@ -19,7 +20,7 @@ from weft.auto.rows import iterator_along_memory
 from weft.auto.sketch import Loop, Sketch
 from weft.auto.stages import Stage
 from weft.ir.visit import replace_buffers
-from weft.schedules.index_forms import NOTHING, Forms, variables
+from weft.schedules.index_forms import NOTHING, Forms, add_forms, variables
 from weft.schedules.nests import Place
 from weft.schedules.passed_tests import Test
 
@@ -129,7 +130,7 @@ def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: 
     own = frozenset((s.name, *(chain.counterpart(s, name) for name in shared)) for s in chain.members)
     dots, drawn = _part_dots(draft, apart)
     results, others = frozenset((chain.anchor.name, *chain.sinks)), frozenset(s.name for s in drawn)
-    looks = (own, tuple(sizes.values()), results, others, tests)
+    looks = (own, tuple(sizes.values()), results, others, tests, chain.strips)
     return dots + _kept_seconds(draft, looks, lambda: _draw_chain(draft, chain, drawn, sizes, tests=tests))
 
 
@@ -138,6 +139,11 @@ def _draw_chain(draft: Draft, chain: Chain, apart: Sequence[Stage], sizes: dict[
     sketch, tile, shared = Sketch(), chain.tile, list(sizes)
     _draw_apart(draft, sketch, apart)
     loops = [Loop(name, sizes[name], -(-chain.extent(name) // sizes[name])) for name in shared]
+    rows = None if chain.strips is None else rows_of_strip(chain, chain.strips)
+    if chain.strips is not None:
+        at = len(loops) if has_even_shares(draft, chain) else 0
+        trips = -(-chain.anchor.by_name[chain.strips.name].count // chain.strips.size)
+        loops.insert(at, Loop(chain.strips.name, chain.strips.size, trips))
     if pays_threads(draft, chain):
         loops[0] = replace(loops[0], kind="parallel")
     places, forms = sketch.enter_outer(chain.anchor, chain.stages)
@@ -149,11 +155,16 @@ def _draw_chain(draft: Draft, chain: Chain, apart: Sequence[Stage], sizes: dict[
     sketch.keep_inside(places[-1], [s.write.buffer.name for s in handed_on if not chain.stages.is_output(s)])
     members = sorted(chain.members, key=lambda s: s.position)
     along = {s.name: {own: name for name in shared if (own := chain.counterpart(s, name)) is not None} for s in members}
-    inside = [_inside(s, {own: sizes[name] for own, name in along[s.name].items()}, loops) for s in members]
+    taken = {s.name: {own: sizes[name] for own, name in along[s.name].items()} for s in members}
+    for name, own in (rows or {}).items():
+        taken[name][own.iterator] = own.count
+    inside = [_inside(s, taken[s.name], loops) for s in members]
     joined = _find_joined(draft, inside)
     for stage in (s for s in inside if s not in joined.values()):
         bound = sketch.enter_outer(chain.stages[stage.name], chain.stages)[1]
         bound |= {mine: forms[theirs] for mine, theirs in along[stage.name].items()}
+        if rows is not None and chain.strips is not None:
+            bound[rows[stage.name].iterator] = add_forms(NOTHING, forms[chain.strips.name], rows[stage.name].step)
         plan = usual_plan(draft, stage)
         draw_nest(draft, sketch, places, _writing(stage, joined.get(stage.name)), plan, bound)
         if tests and tile is not None:

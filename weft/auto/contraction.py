@@ -51,7 +51,7 @@ from weft.auto.straighten import straighten
 def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     """Tiles of sums in registers, operands packed where that pays, panels on threads."""
     straighten(draft, name)
-    copies = surround_operands(draft, name)
+    copies = surround_operands(draft, name, plan)
     stage = draft.stage(name)
     c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
     reader = find_epilogue(draft, c.stage)

@@ -16,7 +16,7 @@ from math import gcd, prod
 
 from weft.auto.contraction_dots import finish_copy
 from weft.auto.contraction_nest import Nest, part_loops
-from weft.auto.contraction_plan import Contraction, footprint, packed_layout
+from weft.auto.contraction_plan import Contraction, ContractionPlan, footprint, packed_layout
 from weft.auto.contraction_time import copy_depth
 from weft.auto.draft import Draft
 from weft.auto.moves import turn_copy
@@ -34,10 +34,11 @@ MANY_TESTS = 4
 MOST_APART, MOST_STEPS = 17, 64
 
 
-def surround_operands(draft: Draft, name: str) -> dict[str, str]:
+def surround_operands(draft: Draft, name: str, plan: ContractionPlan) -> dict[str, str]:
     """Operands that are read beyond their edges, copied with what is there around them where read often enough.
 
-    The blocks that copy, by the buffers that they fill.
+    The blocks that copy, by the buffers that they fill. None where all that a test is about is written out but one
+    loop: its first and last iterations become code of their own (`separate_borders`), and nothing is left to test.
     """
     stage = draft.stage(name)
     copies: dict[str, str] = {}
@@ -46,9 +47,23 @@ def surround_operands(draft: Draft, name: str) -> dict[str, str]:
         is_made_here = access.buffer.name not in {b.name for b in draft.s.kernel.buffers}
         if is_made_here and draft.attempt(_surround_storage, draft, stage, access) is None:
             continue
-        if reads >= MANY_TESTS:
+        if reads >= MANY_TESTS and not _is_known_where_written(draft, stage, plan, access):
             draft.attempt(_surround, draft, stage, access, copies)
     return copies
+
+
+def _is_known_where_written(draft: Draft, stage: Stage, plan: ContractionPlan, access: StageAccess) -> bool:
+    c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
+    if not c.is_written_out:
+        return False
+    windows = [
+        row
+        for row in access.rows or ()
+        if any(stage.by_name[n].is_reduction and stage.by_name[n].count > 1 for n in row)
+    ]
+    moving = {n for row in windows for n in row if not stage.by_name[n].is_reduction}
+    left = [n for n in moving if c.tile.get(n, 1) < stage.by_name[n].count]
+    return plan.lane not in moving and len(left) <= 1
 
 
 def _surround_storage(draft: Draft, stage: Stage, access: StageAccess) -> None:

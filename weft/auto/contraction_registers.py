@@ -16,6 +16,8 @@ Rows = tuple[tuple[str, int], ...]
 Tile = tuple[float, float, int, int, Rows]
 #: Updates' worth of time that a sum takes to be stored, and loaded and stored again.
 PASS = 3.0
+#: Updates of a tile of windows, at most, of which a processor holds two: 256 instructions and more wait for their turn.
+OVERLAPPED = 192
 
 
 class TileRegisters:
@@ -137,7 +139,11 @@ class TileRegisters:
         for name, size in rows:
             full, rest = divmod(self.stage.by_name[name].count, size)
             found *= self._paid(full, rest / size, sums) * size / self.stage.by_name[name].count
-        return found * max(1.0, self.enough / sums)
+        return found * max(1.0, self._enough(sums) / sums)
+
+    def _enough(self, sums: int) -> float:
+        """Sums that keep the units busy: tiles so short that a processor has begun the next one need no others."""
+        return 1.0 if self.is_window and sums * self.steps <= OVERLAPPED else self.enough
 
     def _paid(self, full: int, part: float, sums: int) -> float:
         """Tiles that ``full`` ones and a part of one count for: that takes as long as sums wait for one another."""

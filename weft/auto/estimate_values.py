@@ -21,6 +21,8 @@ CALL_COST = {
     "rsqrt": 14, "pow": 80, "atan2": 28, "fmod": 45, "hypot": 30, "fma": 1,
     REINTERPRET: 0,
 }  # fmt: skip
+#: Those that fast numerics compute otherwise.
+FAST_CALL_COST = {"sigmoid": 9, "tanh": 11}
 DIVISION, INTEGER_DIVISION, TO_INTEGER = 5.0, 12.0, 20.0
 
 
@@ -131,7 +133,8 @@ class _Value:
         if isinstance(e, Binary):
             return self._binary(e)
         if isinstance(e, Call):
-            return CALL_COST.get(e.name, 2), 0, 2 if e.name == "fma" else 1
+            cost = FAST_CALL_COST.get(e.name) if self.fast else None
+            return cost or CALL_COST.get(e.name, 2), 0, 2 if e.name == "fma" else 1
         if isinstance(e, Compare):
             return 0, e.left.dtype.bits / min(64, self.bits) if e.left.dtype.is_integer else 1.0, 0
         if isinstance(e, Cast):

@@ -102,6 +102,24 @@ def test_unary_on_lesser_machines(name: str, machine: str) -> None:
     check(name, UNARY[name][1] * 1.15, doubles(1_000), lanes=2, machine=machine)
 
 
+#: Of fast numerics: ulps of results that are normal, and how many more with each unit of |x|.
+QUICK = {"exp": (1.2, 0.0), "sigmoid": (3.0, 0.25), "tanh": (4.5, 0.0)}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", QUICK)
+def test_fast_numerics_over_the_whole_range(name: str, machine: str) -> None:
+    x = singles(2_000_000 if machine == "host" else 60_000)
+    got, exact = run(name, x, machine=machine, is_fast=True), exact_value(name, x)
+    limit, slope = QUICK[name]
+    with np.errstate(all="ignore"):
+        distance = ulps(got, exact) / (limit + slope * np.fmin(np.abs(x), 100))
+    tiny = (np.abs(exact) < np.finfo(np.float32).tiny * 1.02) & (x < -1)
+    assert (np.abs(got[tiny]) <= np.finfo(np.float32).tiny * 1.02).all()
+    worst = int(np.argmax(np.where(tiny, 0, distance)))
+    assert tiny[worst] or distance[worst] <= 1, f"{name}({x[worst]}) is {got[worst]!r}, should be {exact[worst]!r}"
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 3, 32])
 @pytest.mark.parametrize("name", ["exp", "log", "sin", "tanh", "erf"])
 def test_any_width_gives_the_same_bits(name: str, lanes: int) -> None:

@@ -13,7 +13,7 @@ from weft.ir.dtype import DType, float32, float64, int32
 from weft.ir.intrinsics import INTRINSICS
 from weft.target.cpu.builder import BASELINE, Builder, Features, Module
 from weft.target.cpu.llvm_values import Value, constant, llvm_type, vector
-from weft.target.cpu.math import MATH
+from weft.target.cpu.math import FAST_MATH, MATH
 
 #: LLVM's cpu name and our description, from the plainest to the host's own.
 MACHINES = {
@@ -27,7 +27,7 @@ if not llvm.get_host_cpu_features().get("avx512f", False):
 _DTYPES = {np.dtype(np.float32): float32, np.dtype(np.float64): float64, np.dtype(np.int32): int32}
 
 
-def emit_loop(module: Module, name: str, dtype: DType, lanes: int) -> None:
+def emit_loop(module: Module, name: str, dtype: DType, lanes: int, is_fast: bool = False) -> None:
     """``void name(n, out, in...)`` with n a multiple of lanes; tests write bytes."""
     entry = INTRINSICS[name]
     element = llvm_type(dtype)
@@ -38,7 +38,7 @@ def emit_loop(module: Module, name: str, dtype: DType, lanes: int) -> None:
     b.block(loop)
     i = b.phi("i64", [(constant("i64", 0), before)])
     args = [b.load(wide, b.gep(element, b.argument(f"a{k}"), i)) for k in range(entry.arity)]
-    store_result(b, MATH[name](b, args, dtype), i)
+    store_result(b, (FAST_MATH if is_fast else MATH)[name](b, args, dtype), i)
     following = b.add(i, constant("i64", lanes))
     b.add_incoming(i, following, b.label)
     b.cond_branch(b.icmp("slt", following, b.argument("n")), loop, done)
@@ -53,12 +53,12 @@ def store_result(b: Builder, result: Value, index: Value) -> None:
 
 
 @functools.cache
-def compile_intrinsic(name: str, dtype: DType, lanes: int, machine: str) -> Any:
+def compile_intrinsic(name: str, dtype: DType, lanes: int, machine: str, is_fast: bool = False) -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     cpu, features = MACHINES[machine]
     module = Module(features)
-    emit_loop(module, name, dtype, lanes)
+    emit_loop(module, name, dtype, lanes, is_fast)
     parsed = llvm.parse_assembly(module.text())
     parsed.verify()
     flags = llvm.get_host_cpu_features().flatten() if machine == "host" else ""
@@ -68,14 +68,14 @@ def compile_intrinsic(name: str, dtype: DType, lanes: int, machine: str) -> Any:
     return engine, engine.get_function_address(f"run_{name}")
 
 
-def run(name: str, *args: Any, lanes: int = 16, machine: str = "host") -> Any:
+def run(name: str, *args: Any, lanes: int = 16, machine: str = "host", is_fast: bool = False) -> Any:
     """The intrinsic applied to equal-sized 1-D arrays."""
     arrays = [np.ascontiguousarray(a) for a in args]
     size = arrays[0].size
     padded = -(-size // lanes) * lanes
     inputs = [np.concatenate([a, np.full(padded - size, a.dtype.type(1))]) for a in arrays]
     dtype = _DTYPES[arrays[0].dtype]
-    _, address = compile_intrinsic(name, dtype, lanes, machine)
+    _, address = compile_intrinsic(name, dtype, lanes, machine, is_fast)
     out = np.empty(padded, np.bool_ if INTRINSICS[name].rule == "test" else arrays[0].dtype)
     pointers = [a.ctypes.data for a in (out, *inputs)]
     ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * len(pointers))(address)(padded, *pointers)

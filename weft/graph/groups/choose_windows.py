@@ -17,8 +17,9 @@ from weft.graph.run.processor import Processor
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
-#: The share of the time of two kernels that one must stay below: times that are nearer to each other are noise.
-WORTH_JOINING = 0.97
+#: The share of the time of two kernels that one must stay below. Measured alone, kernels find near what in a model all
+#: others have pushed out: the first two of EfficientNet-B0 take 250 us alone, 290 in it. That is what one kernel saves.
+WORTH_JOINING = 1.05
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class WindowChooser:
 
     def choose(self) -> frozenset[WindowEdge]:
         """The windows that are better read in the kernel that makes what they are of."""
-        pairs = find_pairs(self.storage, self.processor.near_bytes / 2)
+        pairs = find_pairs(self.storage, self.processor.near_bytes / 8)
         if not pairs:
             return frozenset()
         trial = self.with_windows(frozenset(pair.edge for pair in pairs))
@@ -80,7 +81,7 @@ class WindowChooser:
     def _find_out(self, ways: _Ways, trial: Storage) -> bool:
         """By measuring, where the time model does not expect it to be slower."""
         try:
-            if self.code.expected(ways.joined) >= sum(map(self.code.expected, ways.apart)):
+            if self.code.expected(ways.joined) >= WORTH_JOINING * sum(map(self.code.expected, ways.apart)):
                 return False
             places = [(self.storage, p) for p in ways.apart] + [(trial, ways.joined)]
             kernels = [(at, self.code.load(p)) for at, p in places]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from weft.ir.dtype import DType
 from weft.target.cpu.builder import Builder
 from weft.target.cpu.llvm_values import Value
-from weft.target.cpu.math import exp_log, powers, rounding, special, trig
+from weft.target.cpu.math import exp_log, powers, quick, rounding, special, trig
 from weft.target.cpu.math.formula import Term
 
 Emitter = Callable[[Builder, list[Value], DType], Value]
@@ -44,7 +44,7 @@ _FORMULAS: dict[str, Callable[..., Term]] = {
 }
 
 #: Those that fast numerics have instead.
-FAST_MATH: dict[str, Emitter] = {"exp": _formula(exp_log.exp_normal)}
+FAST_MATH: dict[str, Emitter] = {name: _formula(function) for name, function in quick.QUICK.items()}
 #: Every intrinsic of the loop program, by name.
 MATH: dict[str, Emitter] = {
     **{name: _formula(function) for name, function in _FORMULAS.items()},

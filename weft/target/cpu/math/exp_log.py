@@ -44,12 +44,6 @@ def exp(x: Term) -> Term:
     return exp_scaled(at_least(at_most(x, high), low))
 
 
-def exp_normal(x: Term) -> Term:
-    """As `exp`, but 0 where the result would be subnormal: whoever computes with such numbers waits for each."""
-    least = -87.33 if x.format is F32 else -708.39
-    return where(x < least, 0.0, exp(at_least(x, least)))
-
-
 def exp_scaled(x: Term, tail: Term | None = None) -> Term:
     """e^(x + tail) within the limits, by x = n ln 2 + r."""
     if can_scale(x):
