@@ -276,7 +276,8 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
     """The tests that stay in the body, by the loops they ask about.
 
     A loop that a test asks about is cut where the test starts to matter; masks that are always the same cost nothing.
-    So it is with the tiles of one loop: all but the last are full, which is asked before them.
+    So it is with the tiles of one loop: all but the last are full, which is asked before them. Sums in registers are
+    computed without tests, by whole tiles; results are tested, of tiles that are not full, as along a diagonal.
     """
     if not region.leaf.tests:
         return []
@@ -284,7 +285,8 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
     tile = {nest.name for nest, _ in region.copies} | ({region.lanes.nest.name} if region.lanes is not None else set())
     once = {nest.name for nest in region.leaf.nests if nest.trips <= 1}
     found = (test.loops - once for test in region.leaf.tests)
-    return [t for t in found if innermost not in t and not (t & tile and len(t - tile) <= 1) and t]
+    most = math.inf if region.is_register(region.leaf.write) else 1
+    return [t for t in found if innermost not in t and not (t & tile and len(t - tile) <= most) and t]
 
 
 def _tests_lanes(region: Region) -> bool:

@@ -54,7 +54,7 @@ def _follows_sums(draft: Draft, stage: Stage) -> bool:
 
 
 def _groups(stage: Stage, of: Container[str] | None = None) -> list[tuple[int, int]]:
-    """Dimensions of what is written that something, or one ``of`` some, is read by groups of, and how large these are."""
+    """Dimensions of what is written that something, or one ``of`` some, is read by groups of, and their sizes."""
     written = stage.block.body
     if not isinstance(written, Store):
         return []
