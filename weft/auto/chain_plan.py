@@ -62,7 +62,9 @@ def _leaves_nothing(draft: Draft, chain: Chain) -> bool:
 
     Not one of which each element of an operand is used once, such as the maximum of scores plus a mask for all heads.
     """
-    products = (s for s in chain.members if is_contraction(s) and not any(_is_used_once(s, a) for a in s.distinct_reads))
+    products = (
+        s for s in chain.members if is_contraction(s) and not any(_is_used_once(s, a) for a in s.distinct_reads)
+    )
     return any(_is_all_shared(chain, s) for s in products)
 
 

@@ -285,7 +285,8 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
     tile = {nest.name for nest, _ in region.copies} | ({region.lanes.nest.name} if region.lanes is not None else set())
     once = {nest.name for nest in region.leaf.nests if nest.trips <= 1}
     found = (test.loops - once for test in region.leaf.tests)
-    most = math.inf if region.is_register(region.leaf.write) else 1
+    in_registers = bool(region.leaf.accesses) and region.is_register(region.leaf.write)
+    most = math.inf if in_registers else 1
     return [t for t in found if innermost not in t and not (t & tile and len(t - tile) <= most) and t]
 
 
