@@ -11,7 +11,7 @@ from weft.auto.align import Chain, ChainTile
 from weft.auto.chain import pays_threads, schedule_chain
 from weft.auto.chain_strips import chains_in_strips, choose_strips
 from weft.auto.chain_time import apart_seconds, chain_seconds, last_tile_seconds
-from weft.auto.contraction_plan import is_contraction
+from weft.auto.contraction_plan import footprint, is_contraction
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import ChainRules
 from weft.auto.fuse_tiles import choose_tile, even_tile, is_along_memory
@@ -61,8 +61,19 @@ def _is_reused(stage: Stage, access: StageAccess) -> bool:
 
 
 def _leaves_nothing(draft: Draft, chain: Chain) -> bool:
-    """Whether a contraction would be left without rows or lanes: what follows it joins its own tiles instead."""
-    return any(is_contraction(s) and _is_all_shared(chain, s) for s in chain.members)
+    """Whether a contraction would be left without rows or lanes: what follows it joins its own tiles instead.
+
+    Not one of which each element of an operand is used once, such as the maximum of scores plus a mask for all heads.
+    """
+    products = (
+        s for s in chain.members if is_contraction(s) and not any(_is_used_once(s, a) for a in s.distinct_reads)
+    )
+    return any(_is_all_shared(chain, s) for s in products)
+
+
+def _is_used_once(stage: Stage, access: StageAccess) -> bool:
+    """Whether there are as many elements as the stage has points."""
+    return footprint(stage, access) >= stage.points
 
 
 def _is_all_shared(chain: Chain, stage: Stage) -> bool:

@@ -15,7 +15,9 @@ from weft.auto.draft import Draft
 from weft.auto.estimate_regions import MAX_COPIES
 from weft.auto.stages import Stage, StageAccess
 from weft.ir.expr import Expr
+from weft.schedules.find import find_loop
 from weft.schedules.layouts import LETTERS
+from weft.schedules.loop_facts import trip_count
 
 
 def find_epilogue(draft: Draft, stage: Stage) -> Stage | None:
@@ -105,9 +107,20 @@ def keep_for_reader(draft: Draft, c: Contraction, nest: Nest) -> None:
 
 
 def may_join(c: Contraction, reader: Stage) -> bool:
-    """Whether ``reader`` can be written out after each tile: all are full and whole sums, and it is not long."""
-    whole = c.plan.blocking is None and not c.edges and any(i.count > c.tile.get(i.name, 1) for i in c.stage.spatial)
-    return whole and c.sums * max(1, reader.operations) <= MAX_COPIES
+    """Whether ``reader`` can be written out after each tile: all are whole sums, and it is not long.
+
+    A last tile that is not full is written out by itself. In loops shared with others all must be full.
+    """
+    whole = c.plan.blocking is None and any(i.count > c.tile.get(i.name, 1) for i in c.stage.spatial)
+    copies = c.sums * max(1, reader.operations)
+    if c.edges:
+        return whole and not c.stage.outer and _is_last_known(c) and 2 * copies <= MAX_COPIES
+    return whole and copies <= MAX_COPIES
+
+
+def _is_last_known(c: Contraction) -> bool:
+    """Whether it is known when compiling how large the last tile along each iterator is."""
+    return all(i.exact and i.extent is not None for i in c.stage.spatial if i.name in c.tile)
 
 
 def join_panels(draft: Draft, c: Contraction, loop: str, reader: Stage) -> None:
@@ -131,11 +144,17 @@ def _run_as_tile(draft: Draft, c: Contraction, reader: Stage) -> None:
     """The loops of ``reader`` through a tile as those of the contraction: rows unrolled, lanes inside."""
     tile = c.tile
     theirs = counterparts(c.stage, reader)
-    lanes = reader.loop_of(theirs[c.plan.lane])
-    rows = [reader.loop_of(theirs[name]) for name in tile if name != c.plan.lane]
+    lanes, *rows = (_whole(draft, reader.loop_of(theirs[name]), tile[name]) for name in tile)
     own = [loop for loop in draft.stage(reader.name).loops if loop not in (*rows, lanes)]
     draft.s.reorder(*own, *rows, lanes)
     _run_in_registers(draft, [*own, *rows, lanes])
+
+
+def _whole(draft: Draft, loop: str, size: int) -> str:
+    """``loop`` through all of a tile that is so large, with a test where the last one is not full."""
+    if trip_count(find_loop(draft.s.kernel, loop), {}) == size:
+        return loop
+    return str(draft.s.split(loop, size)[1])
 
 
 def _run_in_registers(draft: Draft, loops: Sequence[str]) -> None:

@@ -50,10 +50,17 @@ def _candidates(c: Contraction) -> Iterator[Steps]:
     outer: Steps = ()
     for i in _rows(c):
         tile = c.tile.get(i.name, 1)
-        tiles = ceil(i.count / tile)
-        for size in sorted({ceil(tiles / parts) for parts in range(2, tiles + 1)}):
+        for size in _even_first(ceil(i.count / tile)):
             yield (*outer, (i.name, size * tile))
         outer = (*outer, (i.name, tile))
+
+
+def _even_first(tiles: int) -> list[int]:
+    """How many tiles a strip may have. Strips that come out even, where there are any: what is done with each sum joins
+    the tiles of these alone."""
+    sizes = sorted({ceil(tiles / parts) for parts in range(2, tiles + 1)})
+    even = [n for n in sizes if tiles % n == 0]
+    return even if any(n > 1 for n in even) else sizes
 
 
 def _rows(c: Contraction) -> list[StageIter]:

@@ -277,7 +277,8 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
 
     A loop that a test asks about is cut where the test starts to matter; masks that are always the same cost nothing.
     So it is with the tiles of one loop, or of several that count them together: all but the last are full, which is
-    asked before them.
+    asked before them. Sums in registers are computed without tests, by whole tiles; results are tested, of tiles that
+    are not full, as along a diagonal.
     """
     if not region.leaf.tests:
         return []
@@ -285,7 +286,9 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
     tile = {nest.name for nest, _ in region.copies} | ({region.lanes.nest.name} if region.lanes is not None else set())
     once = {nest.name for nest in region.leaf.nests if nest.trips <= 1}
     found = ((test.loops - once, test.ends) for test in region.leaf.tests)
-    return [t for t, ends in found if innermost not in t and not (t & tile and (ends or len(t - tile) <= 1)) and t]
+    in_registers = bool(region.leaf.accesses) and region.is_register(region.leaf.write)
+    most = math.inf if in_registers else 1
+    return [t for t, ends in found if innermost not in t and not (t & tile and (ends or len(t - tile) <= most)) and t]
 
 
 def _tests_lanes(region: Region) -> bool:

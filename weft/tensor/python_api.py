@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -197,13 +197,23 @@ def compute(
     fn: Callable[..., Operand],
     name: str = "T",
     dtype: str | DType | None = None,
+    ends: Callable[..., Mapping[int, Operand]] | None = None,
 ) -> Tensor:
-    """The tensor whose element at ``i, j, ...`` is ``fn(i, j, ...)``."""
+    """The tensor whose element at ``i, j, ...`` is ``fn(i, j, ...)``.
+
+    ``ends(i, j, ...)`` has, by number, axes of which no more than a part is computed, and where that ends; what is
+    beyond must not be read.
+
+    >>> lower = compute((n, n), lambda i, j: x[i] * y[j], ends=lambda i, j: {1: i + 1})
+    """
     span = caller_span()
     _check_name(name)
     extents = _shape(shape, f"a size of `{name}`")
     axes = tuple(Axis(Var(_unique(n)), idx(0), e) for n, e in zip(_parameter_names(fn, len(extents)), extents))
-    body = lift(fn(*(index_value(a.var) for a in axes)))
+    places = tuple(index_value(a.var) for a in axes)
+    body = lift(fn(*places))
+    sooner = {} if ends is None else {d: as_position(e, f"an end of `{name}`") for d, e in ends(*places).items()}
+    axes = tuple(replace(a, hi=sooner.get(d, a.hi)) for d, a in enumerate(axes))
     to = None if dtype is None else parse_type(dtype)
     value = body.expr if to is None else convert(body, to)
     _check_variables(value, axes, name, span)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.graph.formulas.common import at, element, shape, working_type
+from weft.graph.graph import Shape
 from weft.tensor import python_api as w
 from weft.tensor.python_api import Tensor, cast, compute, reduce_axis
 from weft.tensor.value import call
@@ -18,26 +20,41 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tens
     """
     *given, has_mask, causal, scale, shared = rest
     p = _scores(q, k, given[0] if has_mask else None, causal, scale, shared)
-    kind, (batch, heads, rows, columns) = working_type(q.dtype), shape(p)
-    outer = (batch, heads, rows)
+    return _weighted(q, v, shape(p), lambda *i: element(p, *i), lambda _: shape(p)[3], shared)
+
+
+def causal_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, shared: int) -> tuple[Tensor, Tensor]:
+    """The same where row s sees the columns up to s alone, of which there are as many as rows or more: nothing is
+    computed of those beyond."""
+    sizes = (*shape(q)[:3], shape(k)[2])
+    plain = compute(sizes, _product(q, k, shared), name="S", dtype=working_type(q.dtype), ends=lambda *i: {3: i[2] + 1})
+    return _weighted(q, v, sizes, lambda *i: element(plain, *i) * scale, lambda s: s + 1, shared)
+
+
+def _weighted(
+    q: Tensor, v: Tensor, sizes: Shape, score: Callable[..., Any], end: Callable[[Any], Any], shared: int
+) -> tuple[Tensor, Tensor]:
+    """Rows of ``v`` added up by the softmax of scores, of which row s has those of the columns up to ``end(s)``; and
+    the log-sum-exp of each row."""
+    kind, outer = working_type(q.dtype), sizes[:3]
 
     def greatest(*i: Any) -> Any:
-        t = reduce_axis(columns, "t")
-        return w.max(element(p, *i, t), over=t)
+        t = reduce_axis(end(i[2]), "t")
+        return w.max(score(*i, t), over=t)
 
     top = compute(outer, greatest, name="Top", dtype=kind)
 
     def weight(i: tuple[Any, ...], t: Any) -> Any:
-        return call("exp", element(p, *i, t) - top[i])
+        return call("exp", score(*i, t) - top[i])
 
     def add_up(*i: Any) -> Any:
-        t = reduce_axis(columns, "t")
+        t = reduce_axis(end(i[2]), "t")
         return w.sum(weight(i, t), over=t)
 
     total = compute(outer, add_up, name="Total", dtype=kind)
 
     def mixed(b: Any, h: Any, s: Any, e: Any) -> Any:
-        t = reduce_axis(columns, "t")
+        t = reduce_axis(end(s), "t")
         return w.sum(weight((b, h, s), t) * cast(kind, v[b, _shared(h, shared), t, e]), over=t)
 
     y = compute((*outer, shape(v)[3]), mixed, name="Y", dtype=kind)
@@ -49,16 +66,23 @@ def _shared(head: Any, by: int) -> Any:
     return head if by == 1 else head // by
 
 
-def _scores(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float, shared: int) -> Tensor:
-    """What the weights of the columns are the softmax of."""
-    kind, least = working_type(q.dtype), float("-inf")
-    sizes = (*shape(q)[:3], shape(k)[2])
+def _product(q: Tensor, k: Tensor, shared: int) -> Callable[..., Any]:
+    """What row s of ``q`` and row t of ``k`` have in common."""
+    kind = working_type(q.dtype)
 
     def product(b: Any, h: Any, s: Any, t: Any) -> Any:
         d = reduce_axis(shape(q)[3], "d")
         return w.sum(cast(kind, q[b, h, s, d]) * cast(kind, k[b, _shared(h, shared), t, d]), over=d)
 
-    plain = compute(sizes, product, name="S", dtype=kind)
+    return product
+
+
+def _scores(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float, shared: int) -> Tensor:
+    """What the weights of the columns are the softmax of."""
+    kind, least = working_type(q.dtype), float("-inf")
+    sizes = (*shape(q)[:3], shape(k)[2])
+
+    plain = compute(sizes, _product(q, k, shared), name="S", dtype=kind)
 
     def masked(b: Any, h: Any, s: Any, t: Any) -> Any:
         value = plain[b, h, s, t] * scale

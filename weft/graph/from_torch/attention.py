@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from weft.graph.formulas import attention
-from weft.graph.from_torch.edge import torch
-from weft.graph.from_torch.known_values import is_lower, known_values
+from weft.graph.from_torch.known_values import mask_says
 from weft.graph.from_torch.table import Site, lowers
 from weft.graph.graph import Call, Edge, Fragment, Ref
 from weft.graph.groups.mapping import view_of
@@ -17,11 +16,6 @@ from weft.ir.expr import Axis, Binary, Expr, Var, idx
 from weft.ir.visit import substitute
 from weft.tensor.simplify_values import simplify_subscript
 from weft.tensor.specialize import axis_ranges
-
-#: Elements up to which a mask that no input changes is computed, to see what it says.
-MOST_MASK = 1 << 24
-#: Nothing that is added to a score and is less leaves anything of it: the least number of 16 bits.
-_LEAST = -65504.0
 
 
 def _attention(t: Site, q: Edge, k: Edge, v: Edge, bias: Any, dropout: float, causal: bool, scale: Any) -> str:
@@ -49,7 +43,7 @@ def _whole(
     keys, values = _with_fewer_heads(t, k), _with_fewer_heads(t, v)
     if keys is not None and values is not None and keys.shape[1] == values.shape[1]:
         k, v, enable_gqa = keys, values, True
-    said = None if mask is None or causal else _say(t, mask, q.shape[2], k.shape[2])
+    said = None if mask is None or causal else mask_says(t.builder, mask, q.shape[2], k.shape[2])
     if said is not None:
         mask, causal = None, said == "causal"
     named = (("is_causal", causal), ("scale", scale), ("enable_gqa", enable_gqa))
@@ -75,27 +69,6 @@ def _with_fewer_heads(t: Site, edge: Edge) -> Edge | None:
                 return source
         node = t.builder.producer(source.name)
     return None
-
-
-def _say(t: Site, mask: Edge, rows: int, columns: int) -> str | None:
-    """What a mask that depends on no input says: "all", "causal", or None where it is another."""
-    key = f"{mask.name} for {rows} and {columns}"
-    if key not in t.builder.told:
-        values = known_values(t.builder, mask.name) if mask.count <= MOST_MASK else None
-        t.builder.told[key] = None if values is None else _said(values, rows, columns)
-    return t.builder.told[key]
-
-
-def _said(seen: Any, rows: int, columns: int) -> str | None:
-    is_bool = seen.dtype == torch().bool
-    nothing, everything = (False, True) if is_bool else (-math.inf, 0.0)
-    if bool((seen == everything).all()):
-        return "all"
-    if tuple(seen.shape[-2:]) != (rows, columns):
-        return None
-    # Frameworks write the least number of a type for minus infinity.
-    least = seen if is_bool else torch().where(seen <= _LEAST, nothing, seen.to(torch().float64))
-    return "causal" if is_lower(least, nothing, everything) else None
 
 
 @lowers("_scaled_dot_product_flash_attention")

@@ -7,15 +7,21 @@ times as long.
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any
 
 from weft.graph.builder import GraphBuilder
 from weft.graph.evaluate import as_numpy, evaluate_fragment
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.edge import torch
-from weft.graph.graph import Fragment
+from weft.graph.graph import Edge, Fragment
 from weft.graph.run.arrays import arguments
 from weft.graph.run.processor import CPU
+
+#: Elements up to which a mask that no input changes is computed, to see what it says.
+MOST_MASK = 1 << 24
+#: Nothing that is added to a score and is less leaves anything of it: the least number of 16 bits.
+_LEAST = -65504.0
 
 
 def known_values(builder: GraphBuilder, name: str) -> Any:
@@ -51,3 +57,24 @@ def is_lower(seen: Any, nothing: float, everything: float) -> bool:
     rows, columns = seen.shape[-2:]
     lower = torch().ones((rows, columns), dtype=torch().bool, device=seen.device).tril()
     return bool((seen == torch().where(lower, everything, nothing)).all())
+
+
+def mask_says(builder: GraphBuilder, mask: Edge, rows: int, columns: int) -> str | None:
+    """What a mask that depends on no input says: "all", "causal", or None where it is another."""
+    key = f"{mask.name} for {rows} and {columns}"
+    if key not in builder.told:
+        values = known_values(builder, mask.name) if mask.count <= MOST_MASK else None
+        builder.told[key] = None if values is None else _said(values, rows, columns)
+    return builder.told[key]
+
+
+def _said(seen: Any, rows: int, columns: int) -> str | None:
+    is_bool = seen.dtype == torch().bool
+    nothing, everything = (False, True) if is_bool else (-math.inf, 0.0)
+    if bool((seen == everything).all()):
+        return "all"
+    if tuple(seen.shape[-2:]) != (rows, columns):
+        return None
+    # Frameworks write the least number of a type for minus infinity.
+    least = seen if is_bool else torch().where(seen <= _LEAST, nothing, seen.to(torch().float64))
+    return "causal" if is_lower(least, nothing, everything) else None

@@ -8,6 +8,7 @@ from typing import Any
 from weft.graph.formulas import attention, contraction, joints, normalization, reductions, views, windows
 from weft.graph.formulas.common import axes, axis
 from weft.graph.from_torch.edge import element_type
+from weft.graph.from_torch.known_values import mask_says
 from weft.graph.from_torch.table import MOST_COMPARED, Site, lowers, number
 from weft.graph.graph import Edge
 from weft.ir import dtype as dt
@@ -338,8 +339,13 @@ def _attention(
         raise UnsupportedError("dropout")
     if q.dtype != dt.float32 and q.dtype != dt.float64 and not q.dtype.is_narrow_float:
         raise UnsupportedError("attention of integers")
-    given = [q, k, v, *([] if attn_mask is None else [attn_mask])]
+    said = None if attn_mask is None or causal else mask_says(t.builder, attn_mask, q.shape[2], k.shape[2])
+    if said is not None:
+        attn_mask, causal = None, said == "causal"
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    facts = (attn_mask is not None, causal, factor, q.shape[1] // k.shape[1])
-    made = t.make_all(given, attention.attention, *facts)
+    shared = q.shape[1] // k.shape[1]
+    if causal and attn_mask is None and q.shape[2] <= k.shape[2]:
+        return t.make_all([q, k, v], attention.causal_attention, factor, shared)[0], None
+    given = [q, k, v, *([] if attn_mask is None else [attn_mask])]
+    made = t.make_all(given, attention.attention, attn_mask is not None, causal, factor, shared)
     return made[0], None
