@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.nn.utils import parametrizations
 
+from tests.conformance import session_zoo_sequences, session_zoo_users, session_zoo_ways
 from tests.conformance.session import SESSIONS, Session, call
 from tests.conformance.session_zoo_numbers import NUMBERS
 
@@ -380,6 +381,8 @@ def _words(*sizes: tuple[int, int]) -> list[Any]:
 def fill() -> None:
     """Puts all into `SESSIONS`."""
     SESSIONS.update(NUMBERS)
+    for more in (session_zoo_sequences, session_zoo_users, session_zoo_ways):
+        more.fill(SESSIONS)
     SESSIONS.update(
         chunked_scan=lambda: Session(ChunkedScan(), _rows(6, 9, 8, 1, 17)),
         capacity=lambda: Session(Capacity(), [call(torch.randn(n, 8)) for n in (9, 9, 1, 14)]),

@@ -458,6 +458,20 @@ def test_a_call_that_fails_midway_is_made_again_without_what_it_wrote() -> None:
     assert count == 1
 
 
+def test_where_dynamo_does_not_even_load_the_model_runs_as_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    def half_loaded(*_args: Any) -> None:
+        raise AttributeError("module 'sympy' has no attribute 'core'")
+
+    def fn(x: Any) -> Any:
+        return x + 1 if x.sum() > 0 else x
+
+    monkeypatch.setattr(torch_backend, "compile_in_parts", half_loaded)
+    x = torch.ones(2, 4)
+    with pytest.warns(UserWarning, match=r"runs as eager PyTorch: torch\.export: .*; in parts: AttributeError"):
+        fast = weft.compile(fn, (x,))
+    torch.testing.assert_close(fast(x), x + 1)
+
+
 def test_places_in_the_memory_of_tensors_that_begin_elsewhere() -> None:
     def fn(x: Any) -> Any:
         return x.as_strided((2, 3), (3, 1), 4) * 2

@@ -259,13 +259,13 @@ class CompiledModel:
 
     def _export(
         self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any], nested: tuple[Any, ...]
-    ) -> ExportedModel | InParts:
+    ) -> ExportedModel | InParts | str:
         try:
             program = self._programs.find(nested, leaves, functools.partial(trace, self.model, args, named))
             part = ExportedModel(program, self.options, self._sizes, self._shape.watched(), nested[1])
         except Exception as error:  # torch cannot trace every model
             who = "" if isinstance(error, UnsupportedError) else "torch.export: "
-            return InParts(f"{who}{reason_of(error)}", *self._in_parts)
+            return self._without_export(f"{who}{reason_of(error)}")
         self._sees_memory = self._sees_memory or part.model.sees_memory
         is_plain = all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) and not (
             part.model.sees_memory or program.updates
@@ -273,6 +273,12 @@ class CompiledModel:
         part.kinds = tuple(map(kind_of, leaves)) if is_plain else None
         part.names = tuple(named)
         return part
+
+    def _without_export(self, reason: str) -> InParts | str:
+        try:
+            return InParts(reason, *self._in_parts)
+        except Exception as error:  # Dynamo does not even load, where its first import was interrupted
+            return f"{reason}; in parts: {reason_of(error)}"
 
     @functools.cached_property
     def _in_parts(self) -> tuple[Callable[..., Any], list[FxModel]]:
