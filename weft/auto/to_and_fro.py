@@ -1,4 +1,4 @@
-"""Loops that run to and fro: what was read last is still in a cache when it is read again first.
+"""Loops that run to and fro (serpentine order): what was read last is still in a cache when it is read again first.
 
 Where an iteration of a loop reads again what the one before read (the weights of a recurrence, the rows of a product
 for the next panel), and that is a little larger than a cache, going round and round finds none of it there. To and fro,

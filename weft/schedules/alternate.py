@@ -52,7 +52,10 @@ def alternate(kernel: Kernel, loop: str, outer: str) -> Rewrite:
 def check_alternates(kernel: Kernel, *, numerics: Numerics) -> Verdict:
     """Whether loops that run backward at times still may; asked after each other step."""
     for loop in listed(kernel).loops:
-        verdict = OK if loop.backward is None else _check_turned(kernel, loop, numerics)
+        if loop.backward is None:
+            continue
+        lost = free_vars(loop.backward).keys() - {f.var.name for f in loops_around(kernel, loop)}
+        verdict = refuse(f"`{min(lost)}` is not around it") if lost else _check_turned(kernel, loop, numerics)
         if not verdict.ok:
             reason = f"`{loop.var.name}` could not run to and fro any more: {verdict.reason}"
             return refuse(reason, alternatives=("the step before s.alternate",))
