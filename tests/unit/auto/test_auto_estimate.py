@@ -82,6 +82,15 @@ def test_edges_of_tiles_cost_what_is_computed_of_them() -> None:
     assert 0.95 * seconds(tiled()) < seconds(tiled(m=250, n=272)) < 1.12 * seconds(tiled())
 
 
+def test_tiles_that_two_loops_count_run_without_tests() -> None:
+    """As those of one loop do; and what the tests around keep out is not left out twice."""
+    one, two = tiled(m=140), tiled(m=140)
+    two.split("m_o", 5)
+    work = [next(n for n in run(s).nests if n.block == "C") for s in (one, two)]
+    assert work[1].counts.multiplies == pytest.approx(work[0].counts.multiplies, rel=0.05)
+    assert work[1].seconds == pytest.approx(work[0].seconds, rel=0.1)
+
+
 def test_rows_that_begin_anywhere_cost_more_lines() -> None:
     assert 1.1 * seconds(tiled(n=272)) < seconds(tiled(n=270)) < 1.5 * seconds(tiled(n=272))
 

@@ -70,9 +70,39 @@ class Attention(nn.Module):  # type: ignore[misc]
         return torch.softmax(self.q(x) @ self.k(x).transpose(1, 2), -1) @ self.v(x) + x
 
 
+class Skip(nn.Module):  # type: ignore[misc]
+    """What was there before pooling is joined to what is made after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.down = nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(16, 32, 3, padding=1)
+        self.up, self.last = nn.ConvTranspose2d(32, 16, 2, stride=2), nn.Conv2d(32, 16, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        x = torch.relu(self.first(x))
+        y = self.up(torch.relu(self.down(nn.functional.max_pool2d(x, 2))))
+        return torch.tanh(self.last(torch.cat([x, y], 1)))
+
+
+class Dense(nn.Module):  # type: ignore[misc]
+    """Each layer reads all before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(16 * n, 16, 3, padding=1) for n in range(1, 5))
+
+    def forward(self, x: Any) -> Any:
+        parts = [torch.relu(x)]
+        for layer in self.layers:
+            parts.append(layer(torch.relu(torch.cat(parts, 1))))
+        return torch.cat(parts, 1).mean(1)
+
+
 MODELS = {
     "layers": (nn.Sequential(*(m for _ in range(4) for m in (nn.Linear(64, 64), nn.GELU()))), (16, 64)),
     "residual": (nn.Sequential(Residual(), Residual(), nn.MaxPool2d(2)), (2, 8, 16, 16)),
+    "skip": (nn.Sequential(Skip(), Skip()), (2, 16, 16, 16)),
+    "dense": (nn.Sequential(Dense()), (2, 16, 16, 16)),
     "attention": (nn.Sequential(Attention(), Attention()), (2, 12, 32)),
 }
 
