@@ -40,11 +40,15 @@ def choose_strips(draft: Draft, chain: Chain) -> ChainTile | None:
 
 def chains_in_strips(draft: Draft, chain: Chain, along: str) -> Iterator[Chain]:
     """``chain`` with ``along`` left to the nests inside and a few rows of the result at a time: as many as have what is
-    in between in a fourth of the second cache, and in half of it. None where one vector along ``along`` fits there."""
-    vector = draft.lanes(chain.anchor) if chain.tile is None else chain.tile.size
+    in between in a fourth of the second cache, and in half of it.
+
+    None where one vector along ``along`` at a time fits there, and no vector is left over in part.
+    """
+    lanes = draft.lanes(chain.anchor)
     if chain.sinks or chain.anchor.steps:
         return
-    if sum(_made_bytes(chain, s) for s in _handed_on(draft, chain)) * vector <= draft.cache("L2") // 2:
+    made = sum(_made_bytes(chain, s) for s in _handed_on(draft, chain)) * lanes
+    if made <= draft.cache("L2") // 2 and chain.extent(along) % lanes == 0:
         return
     whole = replace(chain, left_inside=chain.left_inside | {along}, tile=None)
     row = next((i for i in whole.anchor.spatial if _is_free(whole, i)), None)

@@ -139,7 +139,7 @@ def _draw_chain(draft: Draft, chain: Chain, apart: Sequence[Stage], sizes: dict[
     sketch, tile, shared = Sketch(), chain.tile, list(sizes)
     _draw_apart(draft, sketch, apart)
     loops = [Loop(name, sizes[name], -(-chain.extent(name) // sizes[name])) for name in shared]
-    rows = None if chain.strips is None else rows_of_strip(chain, chain.strips)
+    rows = (None if chain.strips is None else rows_of_strip(chain, chain.strips)) or {}
     if chain.strips is not None:
         at = len(loops) if has_even_shares(draft, chain) else 0
         trips = -(-chain.anchor.by_name[chain.strips.name].count // chain.strips.size)
@@ -156,15 +156,15 @@ def _draw_chain(draft: Draft, chain: Chain, apart: Sequence[Stage], sizes: dict[
     members = sorted(chain.members, key=lambda s: s.position)
     along = {s.name: {own: name for name in shared if (own := chain.counterpart(s, name)) is not None} for s in members}
     taken = {s.name: {own: sizes[name] for own, name in along[s.name].items()} for s in members}
-    for name, own in (rows or {}).items():
-        taken[name][own.iterator] = own.count
+    for name, strip in rows.items():
+        taken[name][strip.iterator] = strip.count
     inside = [_inside(s, taken[s.name], loops) for s in members]
     joined = _find_joined(draft, inside)
     for stage in (s for s in inside if s not in joined.values()):
         bound = sketch.enter_outer(chain.stages[stage.name], chain.stages)[1]
         bound |= {mine: forms[theirs] for mine, theirs in along[stage.name].items()}
-        if rows is not None and chain.strips is not None:
-            bound[rows[stage.name].iterator] = add_forms(NOTHING, forms[chain.strips.name], rows[stage.name].step)
+        if chain.strips is not None and (needed := rows.get(stage.name)) is not None:
+            bound[needed.iterator] = add_forms(NOTHING, forms[chain.strips.name], needed.step)
         plan = usual_plan(draft, stage)
         draw_nest(draft, sketch, places, _writing(stage, joined.get(stage.name)), plan, bound)
         if tests and tile is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from weft.auto.contraction_plan import Contraction
 from weft.auto.contraction_tiles import contraction_plans
 from weft.auto.draft import Draft
 from weft.auto.scheduler import AutoSchedule, auto_schedule
-from weft.target.cpu.host import NAMED
+from weft.target.cpu.host import NAMED, host_machine
 
 MACHINE = NAMED["x86-64-avx512"]
 CLAMP, SILU = "min(max({0}, 0.0), 6.0)", "({0}) * (1.0 / (1.0 + exp(-({0}))))"
@@ -71,6 +72,34 @@ def test_tiles_of_channels_come_out_even() -> None:
     assert told(scheduled((1, 28, 28, 40), 240), "tiling", "O") == ["16 values of `vf` at a time"]
 
 
+@pytest.mark.parametrize(
+    ("image", "filters", "stride", "size"),
+    [((1, 112, 112, 16), 96, 2, 4), ((2, 112, 112, 16), 96, 2, 4), ((1, 56, 56, 24), 72, 1, 14)],
+)
+def test_strips_where_a_vector_of_channels_is_too_much_or_one_is_left_over(
+    image: tuple[int, ...], filters: int, stride: int, size: int
+) -> None:
+    found = scheduled(image, filters, stride)
+    assert f"{size} values of `vy` at a time" in told(found, "tiling", "O")
+    assert "computed together with `E`, `G`, `P`" in told(found, "fusion", "O")
+
+
+def test_few_windows_of_small_images_are_not_copied() -> None:
+    """All columns are written out, the first and last row are code of their own: nothing is left to test."""
+    text = """def depthwise(float(H,W,F) X, float(F,3,3) K) -> (O) {
+        O(y,x,f) +=! X(y + dy - 1,x + dx - 1,f) * K(f,dy,dx) where X outside zero, y in 0:ROWS, x in 0:COLUMNS
+    }"""
+    for columns, is_copied in ((7, False), (14, False), (28, True)):
+        named = text.replace("ROWS", str(columns)).replace("COLUMNS", str(columns))
+        s = weft.schedule(weft.define(named), (columns, columns, 32), (32, 3, 3), numerics="fast")
+        found = auto_schedule(s, MACHINE, 1, frozenset("K"))
+        assert any("with zeros around it" in what for what in told(found, "packing", "O")) is is_copied
+        x, k = (
+            np.random.default_rng(5).standard_normal(n).astype(np.float32) for n in [(columns, columns, 32), (32, 3, 3)]
+        )
+        np.testing.assert_allclose(s.build()(x, k), windows(x[None], k, 1, columns, columns)[0], rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize(("image", "strips"), [((1, 56, 56, 24), True), ((2, 56, 56, 24), False)])
 def test_threads_share_out_rows_or_images(image: tuple[int, ...], strips: bool) -> None:
     """As in kernels before and after it, so that a thread finds what it wrote."""
@@ -100,7 +129,7 @@ CASES = [
 
 @pytest.mark.parametrize(("image", "filters", "taps", "stride", "act", "threads"), CASES)
 def test_results(image: tuple[int, ...], filters: int, taps: int, stride: int, act: str, threads: int) -> None:
-    (count, height, width, channels), pad = image, taps // 2
+    _, height, width, channels = image
     rng = np.random.default_rng(3)
     shapes = [image, (filters, channels), (filters,), (filters, taps, taps), (filters,)]
     x, a, b, k, d = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
@@ -111,15 +140,53 @@ def test_results(image: tuple[int, ...], filters: int, taps: int, stride: int, a
         made = weft.define(block(stride, rows, columns, taps, act)).bind(A=a, B=b, K=k, D=d)(x)
     finally:
         weft.set_num_threads(before)
+    right = expected(act, x, a, b, k, d, stride)
+    np.testing.assert_allclose(made, right, rtol=2e-5, atol=2e-5 * np.abs(right).max())
+
+
+def expected(act: str, x: Any, a: Any, b: Any, k: Any, d: Any, stride: int) -> Any:
+    """In float64."""
     expanded = _act(act, np.einsum("nyxc,fc->nyxf", x.astype(float), a) + b)
-    padded = np.pad(expanded, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    right = np.zeros((count, rows, columns, filters))
+    return _act(act, windows(expanded, k, stride, -(-x.shape[1] // stride), -(-x.shape[2] // stride)) + d)
+
+
+def windows(x: Any, k: Any, stride: int, rows: int, columns: int) -> Any:
+    taps = k.shape[1]
+    padded = np.pad(x.astype(float), ((0, 0), (taps // 2,) * 2, (taps // 2,) * 2, (0, 0)))
+    right = np.zeros((len(x), rows, columns, x.shape[3]))
     for i in range(taps):
         for j in range(taps):
             part = padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
             right += part * k[:, i, j]
-    right = _act(act, right + d)
-    np.testing.assert_allclose(made, right, rtol=2e-5, atol=2e-5 * np.abs(right).max())
+    return right
+
+
+STRIPS = [
+    ((1, 30, 30, 8), 32, 3, 1, CLAMP, 1), ((1, 31, 29, 3), 20, 3, 2, CLAMP, 1), ((2, 24, 28, 5), 33, 5, 1, SILU, 1),
+    ((3, 17, 28, 6), 40, 3, 2, SILU, 2), ((1, 40, 28, 7), 24, 5, 2, CLAMP, 2), ((1, 23, 30, 16), 24, 3, 1, CLAMP, 1),
+    ((1, 37, 19, 5), 17, 7, 2, CLAMP, 1), ((1, 64, 16, 4), 48, 3, 2, CLAMP, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("image", "filters", "taps", "stride", "act", "threads"), STRIPS)
+def test_results_in_strips(
+    image: tuple[int, ...], filters: int, taps: int, stride: int, act: str, threads: int
+) -> None:
+    """As on a machine with a small second cache."""
+    _, height, width, channels = image
+    rng = np.random.default_rng(4)
+    shapes = [image, (filters, channels), (filters,), (filters, taps, taps), (filters,)]
+    args = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    s = weft.schedule(
+        weft.define(block(stride, -(-height // stride), -(-width // stride), taps, act)), *shapes, numerics="fast"
+    )
+    machine = host_machine()
+    caches = tuple(c._replace(size=1 << 16) if c.level == 2 else c for c in machine.facts.caches)
+    small = replace(machine, facts=machine.facts._replace(caches=caches))
+    found = auto_schedule(s, small, threads, frozenset("ABKD"))
+    assert any("what is in between takes" in d.why for d in found.decisions), found.decisions
+    right = expected(act, *args, stride)
+    np.testing.assert_allclose(s.build()(*args), right, rtol=2e-5, atol=2e-5 * np.abs(right).max())
 
 
 def _act(act: str, e: Any) -> Any:

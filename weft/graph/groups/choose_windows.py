@@ -20,6 +20,10 @@ from weft.version import cache_key
 #: The share of the time of two kernels that one must stay below. Measured alone, kernels find near what in a model all
 #: others have pushed out: the first two of EfficientNet-B0 take 250 us alone, 290 in it. That is what one kernel saves.
 WORTH_JOINING = 1.05
+#: The same of times that the model expects, beyond which nothing is measured.
+WORTH_MEASURING = 1.15
+#: What is in between must be more than this share of the second cache.
+SHARE_BETWEEN = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class WindowChooser:
 
     def choose(self) -> frozenset[WindowEdge]:
         """The windows that are better read in the kernel that makes what they are of."""
-        pairs = find_pairs(self.storage, self.processor.near_bytes / 8)
+        pairs = find_pairs(self.storage, self.processor.near_bytes * SHARE_BETWEEN)
         if not pairs:
             return frozenset()
         trial = self.with_windows(frozenset(pair.edge for pair in pairs))
@@ -79,9 +83,9 @@ class WindowChooser:
         return kept
 
     def _find_out(self, ways: _Ways, trial: Storage) -> bool:
-        """By measuring, where the time model does not expect it to be slower."""
+        """By measuring, where the time model does not expect it to be much slower."""
         try:
-            if self.code.expected(ways.joined) >= WORTH_JOINING * sum(map(self.code.expected, ways.apart)):
+            if self.code.expected(ways.joined) >= WORTH_MEASURING * sum(map(self.code.expected, ways.apart)):
                 return False
             places = [(self.storage, p) for p in ways.apart] + [(trial, ways.joined)]
             kernels = [(at, self.code.load(p)) for at, p in places]
