@@ -139,6 +139,9 @@ class TileRegisters:
         for name, size in rows:
             full, rest = divmod(self.stage.by_name[name].count, size)
             found *= self._paid(full, rest / size, sums) * size / self.stage.by_name[name].count
+        for name, size in (*rows, (self.lane.name, width)):
+            i = self.stage.by_name[name]
+            found *= 1.0 if i.exact else 1 + min(size, i.count) / i.count  # on average half a tile beyond a diagonal
         return found * max(1.0, self._enough(sums) / sums)
 
     def _enough(self, sums: int) -> float:

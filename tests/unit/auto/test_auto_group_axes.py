@@ -28,3 +28,18 @@ def test_groups_are_sums_of_their_own(groups: int, made: int, given: int) -> Non
     ]
     np.testing.assert_allclose(op(image, weights), np.concatenate(right), rtol=1e-4, atol=1e-4)
     assert f"groups of {made} along dimension 0 are an axis" in op.explain(I=image.shape, K=weights.shape)
+
+
+@pytest.mark.parametrize(("rows", "deep", "columns"), [(197, 20, 96), (13, 7, 33), (97, 64, 50), (29, 5, 16)])
+def test_what_is_done_with_sums_joins_tiles_that_do_not_come_out_even(rows: int, deep: int, columns: int) -> None:
+    op = weft.define("""
+def layer(float(M,K) X, float(N,K) W, float(N) B, float(M,N) R) -> (O) {
+    S(m,n) +=! X(m,k) * W(n,k)
+    O(m,n) = S(m,n) + B(n) + R(m,n)
+}
+""")
+    rng = np.random.default_rng(rows)
+    shapes = (rows, deep), (columns, deep), (columns,), (rows, columns)
+    x, w, b, r = (rng.standard_normal(s, np.float32) for s in shapes)
+    right = x.astype(np.float64) @ w.T.astype(np.float64) + b + r
+    np.testing.assert_allclose(op.bind(W=w, B=b)(x, r), right, rtol=1e-4, atol=1e-4)

@@ -109,3 +109,28 @@ def test_heads_joined_in_rows_are_computed_with_their_scores() -> None:
     )
     said = op.explain(A=(3, 40, 50), V=(3, 50, 8))
     assert "groups of 8 along dimension 1 are an axis" in said
+
+
+class WrittenOut(torch.nn.Module):  # type: ignore[name-defined,misc]
+    """Attention as a dozen operators, with a bias of positions, of windows whose heads are in the batch."""
+
+    def __init__(self, heads: int, columns: int) -> None:
+        super().__init__()
+        self.heads, self.bias = heads, torch.nn.Parameter(torch.randn(1, heads, columns, columns))
+
+    def forward(self, x: Any) -> Any:
+        windows, rows, width = x.shape
+        q, k, v = x.reshape(windows, rows, 3, self.heads, width // 3 // self.heads).permute(2, 0, 3, 1, 4)
+        scores = (q * 0.3) @ k.transpose(-2, -1) + self.bias
+        return (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(windows, rows, width // 3)
+
+
+@pytest.mark.parametrize(("windows", "rows", "heads"), [(1, 7, 2), (4, 49, 3), (3, 17, 1)])
+def test_attention_that_is_written_out_is_one_kernel(windows: int, rows: int, heads: int) -> None:
+    torch.manual_seed(0)
+    model, x = WrittenOut(heads, rows).eval(), torch.randn(windows, rows, 3 * heads * 16)
+    with torch.no_grad():
+        fast = weft.compile(model, (x,))
+        torch.testing.assert_close(fast(x).double(), model.double()(x.double()), rtol=2e-5, atol=2e-5)
+    assert "attention" in weft.explain(fast)
+    assert "softmax" not in weft.explain(fast)

@@ -1,4 +1,5 @@
-"""Attention that a model writes out, ``softmax(scale q kᵀ + masks) v``, as the one formula that libraries have.
+"""Attention that a model writes out, ``softmax(scale q kᵀ + masks) v``, as one formula: libraries have it, and on a
+CPU scores are computed with what is made of them.
 
 It is found by its formulas: a product with a softmax whose rows are sums of another product and of what does not depend
 on it. Views between them are composed, so whatever reshapes a framework takes products of batches by are gone.
@@ -34,12 +35,12 @@ _Axes = tuple[Var, Var, Var, Var]
 
 def whole_attention(graph: Graph, costs: Costs) -> Graph:
     """``graph`` with attention that is written out as whole attention, where the processor wants it so."""
-    if not costs.arrays.processor.wants_whole_attention:
-        return graph
+    wanted = costs.arrays.processor.wants_whole_attention
     additions = Additions(graph, costs)
     placed: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        found = _Reader(graph).read(node) if isinstance(node, Fragment) else None
+        is_wanted = isinstance(node, Fragment) and all(wanted(graph.edges[name].dtype) for name in node.inputs)
+        found = _Reader(graph).read(node) if is_wanted and isinstance(node, Fragment) else None
         made = None if found is None else _nodes(additions, found)
         if made is not None:
             placed[node.name] = made
@@ -217,7 +218,7 @@ def _is_product(graph: Graph, node: Fragment) -> bool:
     if kind_of(node.program) != "contraction" or [len(e.shape) for e in edges] not in ([3, 3], [4, 4]):
         return False
     (*outer, _, depth), (*others, inner, _) = (e.shape for e in edges)
-    if outer != others or depth != inner or not all(e.dtype.is_narrow_float for e in edges):
+    if outer != others or depth != inner or not all(e.dtype.is_float for e in edges):
         return False
     same = formula_program("product", edges, contraction.matmul)
     return replace(same, name=node.program.name) == node.program

@@ -50,7 +50,7 @@ class Cuda:
 
     measures_most = False
     turns = 1  # each of which is many runs
-    merges_axes = takes_pieces = wants_whole_attention = True
+    merges_axes = takes_pieces = True
     has_winograd = joins_windows = writes_in_joins = False
     near_bytes = math.inf
     #: NVRTC takes about as long for a product as a process takes to start
@@ -58,6 +58,9 @@ class Cuda:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
+
+    def wants_whole_attention(self, dtype: DType) -> bool:
+        return dtype.is_narrow_float  # libraries have no other
 
     @property
     def machine(self) -> GpuMachine:

@@ -55,9 +55,8 @@ class Processor(Protocol):
     def folds_narrow(self, graph: Graph) -> bool:
         """Whether scales go into weights of 16 bits too, which are rounded once more then."""
 
-    @property
-    def wants_whole_attention(self) -> bool:
-        """Whether attention that is written out is better one formula, for a library to take."""
+    def wants_whole_attention(self, dtype: DType) -> bool:
+        """Whether attention of this type that is written out is better one formula, for one kernel or a library."""
 
     @property
     def has_winograd(self) -> bool:
@@ -141,9 +140,12 @@ class Cpu:
     executor = HOST
     measures_most = True
     turns = 8
-    merges_axes = takes_pieces = wants_whole_attention = False
+    merges_axes = takes_pieces = False
     has_winograd = joins_windows = writes_in_joins = True
     tasks_for_workers = 8
+
+    def wants_whole_attention(self, dtype: DType) -> bool:
+        return True  # scores then stay in the caches near a core
 
     @property
     def machine(self) -> MachineDescription:
