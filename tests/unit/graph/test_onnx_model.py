@@ -166,3 +166,35 @@ def test_a_result_that_is_another_look_at_one_keeps_its_type() -> None:
     x = np.arange(6).astype(ml_dtypes.bfloat16)
     for made in weft.load_onnx(proto)(x):
         assert made.dtype == x.dtype
+
+
+@pytest.mark.parametrize("op", ["CumSum", "CumProd"])
+@pytest.mark.parametrize("size", [1, 4])
+def test_running_values_before_each_element(op: str, size: int) -> None:
+    x = np.arange(1, 3 * size + 1, dtype="f").reshape(3, size)
+    for backwards in (0, 1):
+        made = model(
+            [node(op, "x d", "y", exclusive=1, reverse=backwards)], {"x": [3, size]}, ["y"], {"d": np.array(1)},
+            opset=26 if op == "CumProd" else 14,
+        )  # fmt: skip
+        fn, neutral = (np.cumsum, 0) if op == "CumSum" else (np.cumprod, 1)
+        rows = x[:, ::-1] if backwards else x
+        wanted = fn(np.concatenate([np.full((3, 1), neutral, "f"), rows[:, :-1]], 1), 1)
+        np.testing.assert_array_equal(weft.load_onnx(made)(x), wanted[:, ::-1] if backwards else wanted)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step", "wanted"),
+    [
+        (-100, -(2**63), -1, [0]),  # ONNX begins at the first element, where Python would be before it
+        (-4, -100, -2, [0]),
+        (100, -100, -2, [3, 1]),
+        (-100, 100, 3, [0, 3]),
+        (-1, 0, -1, [3, 2, 1]),
+        (2, 2**63 - 1, -1, []),
+    ],
+)
+def test_slices_that_begin_outside(start: int, end: int, step: int, wanted: list[int]) -> None:
+    bounds = {name: np.array([n]) for name, n in (("a", start), ("b", end), ("d", 0), ("s", step))}
+    made = model([node("Slice", "x a b d s", "y")], {"x": [4]}, ["y"], bounds)
+    np.testing.assert_array_equal(weft.load_onnx(made)(np.arange(4, dtype="f")), np.array(wanted, "f"))

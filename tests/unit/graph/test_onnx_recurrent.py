@@ -56,7 +56,7 @@ def layer_and_model(op: str) -> tuple[Any, Any]:
         ({"direction": "forward"}, r"W is of shape \(2, 20, 2\)"),
         ({"activations": ["Tanh"]}, "1 functions of gates"),
         ({"activations": ["Sigmoid", "Tanh", "Odd"]}, "with 'odd'"),
-        ({"activation_alpha": [1.0]}, "numbers of their own"),
+        ({"activations": ["Sigmoid", "Tanh", "Affine"] * 2}, "'affine' without its numbers"),
     ],
 )
 def test_layers_that_cannot_be_are_refused_by_name(attributes: dict[str, Any], why: str) -> None:
@@ -84,3 +84,60 @@ def test_both_directions_of_sequences_of_different_lengths(op: str) -> None:
     theirs = padded.view(STEPS, BATCH, 2, UNITS).transpose(1, 2).numpy()
     np.testing.assert_allclose(every, theirs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(last, (state[0] if op == "LSTM" else state).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def _hard_sigmoid(x: Any, scale: float = 0.2, shift: float = 0.5) -> Any:
+    return np.clip(scale * x + shift, 0, 1)
+
+
+def _elu(x: Any, scale: float = 1.0) -> Any:
+    return np.where(x > 0, x, scale * np.expm1(x))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "functions"),
+    [
+        ({"activations": ["HardSigmoid", "Tanh", "Elu"]}, (_hard_sigmoid, np.tanh, _elu)),
+        (
+            {
+                "activations": ["Elu", "HardSigmoid", "LeakyRelu"],
+                "activation_alpha": [0.3, 0.4],
+                "activation_beta": [0.1],
+            },
+            (
+                lambda x: _elu(x, 0.3),
+                lambda x: _hard_sigmoid(x, 0.4, 0.1),
+                lambda x: np.where(x > 0, x, 0.01 * x),
+            ),
+        ),
+        (
+            {
+                "activations": ["ScaledTanh", "Affine", "ThresholdedRelu"],
+                "activation_alpha": [0.3, 0.4, 0.05],
+                "activation_beta": [0.7, -0.2],
+            },
+            (lambda x: 0.3 * np.tanh(0.7 * x), lambda x: 0.4 * x - 0.2, lambda x: np.where(x > 0.05, x, 0)),
+        ),
+    ],
+)
+def test_gates_with_functions_that_have_numbers(attributes: dict[str, Any], functions: Any) -> None:
+    """As Keras has them (`hard_sigmoid`), and with numbers that functions take one after another."""
+    rng = np.random.default_rng(3)
+    x, w, r = (
+        rng.standard_normal(s).astype("f") for s in ((STEPS, BATCH, FEATURES), (1, 20, FEATURES), (1, 20, UNITS))
+    )
+    node = helper.make_node("LSTM", ["X", "W", "R"], ["Y", "H"], hidden_size=UNITS, **attributes)
+    graph = helper.make_graph(
+        [node], "layer",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "YH"],
+        [numpy_helper.from_array(w, "W"), numpy_helper.from_array(r, "R")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    f, g, last = functions
+    h = c = np.zeros((BATCH, UNITS))
+    for row in x.astype("d"):
+        i, o, forget, new = np.split(row @ w[0].T + h @ r[0].T, 4, 1)
+        c = f(forget) * c + f(i) * g(new)
+        h = f(o) * last(c)
+    np.testing.assert_allclose(weft.load_onnx(model)(x)[1][0], h, rtol=1e-5, atol=1e-6)

@@ -12,11 +12,16 @@ from weft.ir.dtype import DType
 from weft.tensor import python_api as w
 from weft.tensor.python_api import Tensor, Value, cast, compute, reduce_axis
 
-#: Functions of what a gate adds up.
-ACTIVATIONS: Mapping[str, Callable[[Value], Value]] = {
-    **{name: pointwise.FLOAT_UNARY[name] for name in ("sigmoid", "tanh", "softsign", "softplus")},
+#: A function of what a gate adds up: its name, or with the numbers that it is given, too.
+Activation = str | tuple[str | float, ...]
+ACTIVATIONS: Mapping[str, Callable[..., Value]] = {
+    **{name: pointwise.FLOAT_UNARY[name] for name in (
+        "sigmoid", "tanh", "softsign", "softplus", "elu", "leaky_relu", "hard_sigmoid", "thresholded_relu",
+    )},
     "relu": pointwise.relu,
-}
+    "affine": lambda v, scale, shift: v * scale + shift,
+    "scaled_tanh": lambda v, scale, inner: pointwise.FLOAT_UNARY["tanh"](v * inner) * scale,
+}  # fmt: skip
 
 
 class _Step:
@@ -123,17 +128,18 @@ def shapes_by_gate(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
     }
 
 
-def _limited(name: str, limit: float | None) -> Callable[[Value], Value]:
-    function = ACTIVATIONS[name]
-    return function if limit is None else lambda v: function(pointwise.clamp(v, -limit, limit))
+def _limited(named: Activation, limit: float | None) -> Callable[[Value], Value]:
+    name, *numbers = (named,) if isinstance(named, str) else named
+    function = ACTIVATIONS[str(name)]
+    return lambda v: function(v if limit is None else pointwise.clamp(v, -limit, limit), *numbers)
 
 
 def recurrent(*rest: Any) -> tuple[Tensor, ...]:
     """One direction of a layer: the units after every step, and each state after the last.
 
     The tensors that `_Step` describes, with the states ``H`` and ``C`` at the start; then their names, which cell it
-    is, the names of its functions, the limit of what these are given, what the cell itself makes of a flag, and the
-    places of its gates.
+    is, its functions (see `Activation`), the limit of what these are given, what the cell itself makes of a flag, and
+    the places of its gates.
     """
     *given, names, cell, functions, limit, flag, order = rest
     tensors: dict[str, Tensor] = dict(zip(names, given))

@@ -14,6 +14,17 @@ from weft.ir.errors import UnsupportedError
 _CELLS = {"RNN": (1, ("Tanh",)), "GRU": (3, ("Sigmoid", "Tanh")), "LSTM": (4, ("Sigmoid", "Tanh", "Tanh"))}
 
 
+#: Functions of gates whose names here are others or that have numbers, with those that hold where none are given.
+_FUNCTIONS: dict[str, tuple[str, tuple[float | None, ...]]] = {
+    "elu": ("elu", (1.0,)),
+    "leakyrelu": ("leaky_relu", (0.01,)),
+    "thresholdedrelu": ("thresholded_relu", (1.0,)),
+    "hardsigmoid": ("hard_sigmoid", (0.2, 0.5)),
+    "affine": ("affine", (None, None)),
+    "scaledtanh": ("scaled_tanh", (None, None)),
+}
+
+
 @lowers("RNN", "GRU", "LSTM")
 def _layer(
     t: Site,
@@ -68,22 +79,39 @@ def _side_by_side(t: Site, parts: list[Term]) -> Term:
     return joined(t, [reshape(t, p, (1, *p.shape)) for p in parts], 0)
 
 
-def _functions(t: Site, direction: int) -> tuple[str, ...]:
+def _functions(t: Site, direction: int) -> tuple[recurrent.Activation, ...]:
     """The functions of one direction's gates."""
     usual = _CELLS[t.op][1]
-    if t.get("activation_alpha") or t.get("activation_beta"):
-        raise UnsupportedError("functions of gates with numbers of their own")
-    named = t.get("activations") or usual * 2
-    functions = tuple(str(n).lower() for n in named[direction * len(usual) : (direction + 1) * len(usual)])
-    if len(functions) < len(usual):
+    named = [str(n).lower() for n in t.get("activations") or usual * 2]
+    first, last = direction * len(usual), (direction + 1) * len(usual)
+    if len(named) < last:
         raise UnsupportedError(f"{len(named)} functions of gates for {direction + 1} times {len(usual)}")
-    if unknown := [n for n in functions if n not in recurrent.ACTIVATIONS]:
-        raise UnsupportedError(f"gates with {unknown[0]!r}")
-    return functions
+    return tuple(_with_numbers(t, named)[first:last])
+
+
+def _with_numbers(t: Site, named: Sequence[str]) -> list[recurrent.Activation]:
+    """All functions with their numbers, which those that have any take one after another."""
+    given: list[list[float]] = [list(t.get(f"activation_{which}") or ()) for which in ("alpha", "beta")]
+    made: list[recurrent.Activation] = []
+    for name in named:
+        known, usual = _FUNCTIONS.get(name, (name, ()))
+        if known not in recurrent.ACTIVATIONS:
+            raise UnsupportedError(f"gates with {name!r}")
+        found = [of_all.pop(0) if of_all else other for of_all, other in zip(given, usual)]
+        numbers = [n for n in found if n is not None]
+        if len(numbers) < len(usual):
+            raise UnsupportedError(f"gates with {name!r} without its numbers")
+        made.append((known, *numbers) if usual else known)
+    return made
 
 
 def _direction(
-    t: Site, x: Term, tensors: dict[str, Term], lengths: Term | None, functions: tuple[str, ...], is_backwards: bool
+    t: Site,
+    x: Term,
+    tensors: dict[str, Term],
+    lengths: Term | None,
+    functions: tuple[recurrent.Activation, ...],
+    is_backwards: bool,
 ) -> tuple[Term, ...]:
     """One direction of a layer: the units after every step, and the states after the last."""
     x = _turned(t, x, lengths) if is_backwards else x

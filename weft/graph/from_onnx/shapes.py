@@ -166,6 +166,8 @@ def _cut_axis(start: int, end: int, step: int, size: int) -> tuple[int, int, int
     """Where a slice begins, its step, and how many elements it has."""
     if not step:
         raise UnsupportedError("a slice of steps of 0")
+    if step < 0 and start < -size:  # ONNX begins at the first element, Python before it
+        start = 0
     first, last, by = slice(start, end, step).indices(size)
     return first, by, len(range(first, last, by))
 

@@ -114,9 +114,11 @@ def _running(t: Site, x: Term, over: Term) -> Term:
     if t.get("exclusive", 0):
         ahead, none = [0] * x.rank, (0,) * x.rank
         ahead[d] = 1
-        shorter = tuple(n - (k == d) for k, n in enumerate(x.shape))
+        shorter, neutral = tuple(n - (k == d) for k, n in enumerate(x.shape)), 0 if which == "sum" else 1
+        if x.shape[d] < 2:  # nothing is before the only one
+            return t.make([], pointwise.filled, x.shape, neutral, x.dtype)
         x = t.make([x], views.cut, none, (1,) * x.rank, shorter)
-        x = t.make([x], joints.pad, tuple(ahead), none, 0 if which == "sum" else 1)
+        x = t.make([x], joints.pad, tuple(ahead), none, neutral)
     made = t.make([x], reductions.running, d, which, x.dtype)
     return t.make([made], joints.flip, (d,)) if backwards else made
 
