@@ -38,6 +38,23 @@ def test_layers_are_whole_and_as_eager(name):
     assert "0 calls of the framework" in str(weft.explain(fast))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("batch", "units"), [(1, 272), (1, 257), (3, 131)])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_weights_larger_than_caches(kind, batch, units, threads):
+    """Steps go through them to and fro, an even and an odd number of times."""
+    torch.manual_seed(units)
+    layer, before = getattr(torch.nn, kind)(3, units, batch_first=True).eval(), weft.get_num_threads()
+    try:
+        weft.set_num_threads(threads)
+        for steps in (4, 5):
+            x = torch.randn(batch, steps, 3)
+            with torch.no_grad():
+                torch.testing.assert_close(weft.compile(layer, (x,))(x)[0], layer(x)[0])
+    finally:
+        weft.set_num_threads(before)
+
+
 def test_given_states_other_sizes_and_other_weights():
     torch.manual_seed(2)
     layer = torch.nn.LSTM(5, 6, batch_first=True).eval()
