@@ -19,6 +19,7 @@ into another order first, `contraction_pack`'s.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from weft.auto.align import counterparts
 from weft.auto.contraction_dots import finish_dots
@@ -45,7 +46,11 @@ from weft.auto.contraction_pack import (
 from weft.auto.contraction_plan import Contraction, ContractionPlan
 from weft.auto.contraction_time import threaded_loops
 from weft.auto.draft import Draft
+from weft.auto.stages import Stage
 from weft.auto.straighten import straighten
+
+#: Part of the second cache in which sums are still found when what is done with them comes.
+NEAR = 0.25
 
 
 def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
@@ -117,11 +122,31 @@ def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:
         refusal = draft.attempt(join_registers, draft, c, nest, reader)
         if refusal is None:
             return
+    if reader is not None:
+        _join_near(draft, c, nest, reader)
+    _keep_sums(draft, c, nest)
+
+
+def _join_near(draft: Draft, c: Contraction, nest: Nest, reader: Stage) -> None:
+    """What is done with each sum, after each panel or block of them; after some rows where no cache holds more."""
     panels = nest.of("rows")[:1] if c.is_apart else nest.of("panels")
     loops = nest.of("blocks") if nest.of("pieces") else panels or nest.of("batch")
-    if reader is not None and loops and loops[-1] != nest.outer[-1] and nest.takes(loops[-1]):
-        draft.attempt(join_panels, draft, c, loops[-1], reader)
-    _keep_sums(draft, c, nest)
+    further = [] if nest.of("pieces") or c.is_apart else nest.of("rows")
+    room = NEAR * draft.cache("L2")
+    candidates = [*loops[-1:], *(loop for loop in further if not loops or _sums_bytes(c, nest, loops[-1]) > room)]
+    possible = [loop for loop in candidates if loop != nest.outer[-1] and nest.takes(loop)]
+    near = [loop for loop in possible if _sums_bytes(c, nest, loop) <= room]
+    for loop in dict.fromkeys([*near[:1], *possible[-1:], *possible[:1]]):
+        if draft.attempt(join_panels, draft, c, loop, reader) is None:
+            return
+
+
+def _sums_bytes(c: Contraction, nest: Nest, loop: str) -> int:
+    """Bytes of the sums that an iteration of ``loop`` makes."""
+    around = part_loops(c)[: nest.order.index(loop) + 1]
+    steps = {part.of: part.step for part in around}  # the innermost of several
+    made = prod(min(steps.get(i.name, i.count), i.count) for i in c.stage.spatial)
+    return made * c.stage.write.buffer.dtype.itemsize
 
 
 def _keep_sums(draft: Draft, c: Contraction, nest: Nest) -> None:

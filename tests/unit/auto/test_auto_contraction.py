@@ -388,6 +388,18 @@ def test_expensive_epilogues_follow_their_panel() -> None:
     assert_right(s, CURVED, *args)
 
 
+def test_what_no_cache_holds_is_finished_row_by_row() -> None:
+    """Tiles of rows of 211 are not all full, so that what is done with each sum cannot join them."""
+    text = """def f(float(H,W,C) I, float(K,K,C,F) Kernel, float(F) bias) -> (O) {
+        T(h,w,f) +=! I(h + kh,w + kw,c) * Kernel(kh,kw,c,f) where h in 0:H - K + 1, w in 0:W - K + 1
+        O(h,w,f) = max(T(h,w,f) + bias(f), 0.0)
+    }"""
+    args = floats(181, 213, 16), floats(3, 3, 16, 32), floats(32)
+    s, decisions = schedule(text, *args)
+    assert any(what.startswith("done in each iteration of") for what in said(decisions, "fusion"))
+    assert_right(s, text, *args)
+
+
 @pytest.mark.parametrize(
     ("c", "f", "size", "k", "pad", "step", "threads"),
     [(16, 32, 14, 3, 1, 1, 1), (8, 20, 9, 3, 1, 2, 2), (4, 4, 20, 5, 2, 1, 2), (16, 8, 12, 1, 0, 1, 1)],
