@@ -66,6 +66,11 @@ def _fill_decoders() -> None:
                                                "block_types": ["recurrent", "attention"]}),
         ("modernbert_decoder", "ModernBertDecoder", {"cls_token_id": 1, "sep_token_id": 2, "local_attention": 4}),
         ("gpt_neox_japanese", "GPTNeoXJapanese", {"intermediate_multiple_size": 2}),
+        ("bitnet", "BitNet", {}), ("jais2", "Jais2", {"head_dim": 8}),
+        ("youtu", "Youtu", {**LATENT, "num_key_value_heads": 4}),
+        ("lfm2_moe", "Lfm2Moe", {**EXPERTS, "num_dense_layers": 1, "layer_types": ["conv", "full_attention"]}),
+        ("minimax_m2", "MiniMaxM2", {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8,
+                                     "intermediate_size": 48}),
     ):  # fmt: skip
         put_text(name, f"{model}ForCausalLM", f"{model}Config", (3, 9), **{**DECODER, **more})
     put_text("nemotron_h", "NemotronHForCausalLM", "NemotronHConfig", (1, 9), **{
