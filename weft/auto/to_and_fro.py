@@ -26,11 +26,15 @@ GAIN = 0.02
 
 
 def turn_loops(draft: Draft) -> None:
-    """Lets loops run to and fro inside those that read the same again, where the time model expects that to pay."""
-    program = read_nests(draft.s.kernel, draft.s.sizes)
-    outer = [n for n in program.root.nests() if n.kind == "serial" and n.trips > 1 and n.loop is not None]
-    if not any(n.kind == "serial" for o in outer for part in o.parts if isinstance(part, Nest) for n in part.nests()):
+    """Lets loops run to and fro inside steps that read the same again, where the time model expects that to pay.
+
+    Steps of recurrences alone: with blocks of products and rows of convolutions ResNet-18 took 15.6 ms without and 18.2
+    with, though the model expected some percent less.
+    """
+    if not draft.steps:
         return
+    program = read_nests(draft.s.kernel, draft.s.sizes)
+    outer = [n for n in program.root.nests() if n.name in draft.steps and n.kind == "serial" and n.trips > 1]
     traffic = TrafficModel(program, draft.model.line, choose_vectors(program.root, draft.model, draft.is_fast))
     for nest in outer:
         loops = list(dict.fromkeys(_to_turn(draft, traffic, nest)))
