@@ -28,8 +28,8 @@ GAIN = 0.02
 def turn_loops(draft: Draft) -> None:
     """Lets loops run to and fro inside steps that read the same again, where the time model expects that to pay.
 
-    Steps of recurrences alone: with blocks of products and rows of convolutions ResNet-18 took 15.6 ms without and 18.2
-    with, though the model expected some percent less.
+    Steps of recurrences alone: nothing else was seen to gain (ResNet-18 14.36 ms with loops of convolutions too, 14.28
+    without; MobileNetV2 2.82 and 2.84), and looking at all loops of every program takes time.
     """
     if not draft.steps:
         return
