@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import ceil, prod
 
+from weft.auto.contraction_epilogue import find_epilogue, may_join
 from weft.auto.contraction_plan import Contraction, Steps, footprint
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import exchange_seconds
@@ -33,7 +34,8 @@ def find_strips(draft: Draft, c: Contraction) -> Steps:
     is_plain = c.plan.blocking is None and not c.is_apart and not c.stage.outer and copied_once
     if not is_plain or not c.plan.packed or c.lane.count <= c.plan.width:
         return ()
-    candidates: list[Steps] = [(), *_candidates(c)]
+    reader = find_epilogue(draft, c.stage)
+    candidates: list[Steps] = [(), *_candidates(c, joins=reader is not None and may_join(c, reader))]
     threads = draft.threads if draft.pays_threads(c.stage) else 1
     found = _best(draft, c, candidates, 1)
     return found if found or threads == 1 else _best(draft, c, candidates, threads)
@@ -45,22 +47,22 @@ def _best(draft: Draft, c: Contraction, candidates: Sequence[Steps], threads: in
     return best if costs[best][0] < costs[()][0] else ()
 
 
-def _candidates(c: Contraction) -> Iterator[Steps]:
-    """Each further iterator of rows outside the panels, by tiles, the last of them also in larger, even parts."""
+def _candidates(c: Contraction, *, joins: bool) -> Iterator[Steps]:
+    """Each further iterator of rows outside the panels, by tiles, the last of them also in larger, even parts: what is
+    done with each sum ``joins`` the tiles of strips that come out even alone."""
     outer: Steps = ()
     for i in _rows(c):
         tile = c.tile.get(i.name, 1)
-        for size in _even_first(ceil(i.count / tile)):
+        for size in _sizes(ceil(i.count / tile), only_even=joins):
             yield (*outer, (i.name, size * tile))
         outer = (*outer, (i.name, tile))
 
 
-def _even_first(tiles: int) -> list[int]:
-    """How many tiles a strip may have. Strips that come out even, where there are any: what is done with each sum joins
-    the tiles of these alone."""
+def _sizes(tiles: int, *, only_even: bool) -> list[int]:
+    """How many tiles a strip may have: those that come out even, where there are any and only these are wanted."""
     sizes = sorted({ceil(tiles / parts) for parts in range(2, tiles + 1)})
     even = [n for n in sizes if tiles % n == 0]
-    return even if any(n > 1 for n in even) else sizes
+    return even if only_even and any(n > 1 for n in even) else sizes
 
 
 def _rows(c: Contraction) -> list[StageIter]:
