@@ -134,3 +134,25 @@ def test_attention_that_is_written_out_is_one_kernel(windows: int, rows: int, he
         torch.testing.assert_close(fast(x).double(), model.double()(x.double()), rtol=2e-5, atol=2e-5)
     assert "attention" in weft.explain(fast)
     assert "softmax" not in weft.explain(fast)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("is_bool", [True, False])
+def test_rows_whose_columns_are_all_masked_are_zeros(dtype: Any, is_constant: bool, is_bool: bool) -> None:
+    """As PyTorch's operator has them; written out, softmax makes them NaN."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 17, 8, dtype=dtype) for _ in range(3))
+    seen = torch.rand(17, 17) > 0.3
+    seen[[4, 9]] = False
+    mask = seen if is_bool else torch.zeros(17, 17, dtype=dtype).masked_fill(~seen, float("-inf"))
+
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, q: Any, k: Any, v: Any, *given: Any) -> Any:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=given[0] if given else mask)
+
+    args = (q, k, v) if is_constant else (q, k, v, mask)
+    with torch.no_grad():
+        right, made = Model()(*args), weft.compile(Model(), args)(*args)
+    assert torch.equal(right[:, :, [4, 9]], torch.zeros_like(right[:, :, [4, 9]]))
+    assert torch.allclose(made, right, atol=1e-5 if dtype is torch.float32 else 2e-2)

@@ -23,6 +23,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tens
     return _weighted(q, v, shape(p), lambda *i: element(p, *i), lambda _: shape(p)[3], shared)
 
 
+def attention_with_zeros(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    """The same, with zeros in rows whose columns are all masked, as PyTorch's operator has them: as written above,
+    which is how models write it out, such rows are NaN."""
+    *given, has_mask, causal, scale, shared = rest
+    p = _scores(q, k, given[0] if has_mask else None, causal, scale, shared)
+    return _weighted(q, v, shape(p), lambda *i: element(p, *i), lambda _: shape(p)[3], shared, has_zeros=True)
+
+
 def causal_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, shared: int) -> tuple[Tensor, Tensor]:
     """The same where row s sees the columns up to s alone, of which there are as many as rows or more: nothing is
     computed of those beyond."""
@@ -32,10 +40,17 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, shared: int)
 
 
 def _weighted(
-    q: Tensor, v: Tensor, sizes: Shape, score: Callable[..., Any], end: Callable[[Any], Any], shared: int
+    q: Tensor,
+    v: Tensor,
+    sizes: Shape,
+    score: Callable[..., Any],
+    end: Callable[[Any], Any],
+    shared: int,
+    *,
+    has_zeros: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Rows of ``v`` added up by the softmax of scores, of which row s has those of the columns up to ``end(s)``; and
-    the log-sum-exp of each row."""
+    the log-sum-exp of each row. With ``has_zeros`` a row without finite scores is zeros."""
     kind, outer = working_type(q.dtype), sizes[:3]
 
     def greatest(*i: Any) -> Any:
@@ -58,7 +73,12 @@ def _weighted(
         return w.sum(weight((b, h, s), t) * cast(kind, v[b, _shared(h, shared), t, e]), over=t)
 
     y = compute((*outer, shape(v)[3]), mixed, name="Y", dtype=kind)
-    result = compute(shape(y), lambda *i: y[i] / total[i[:3]], name="O", dtype=q.dtype)
+
+    def whole(*i: Any) -> Any:
+        made = y[i] / total[i[:3]]
+        return w.select(top[i[:3]] <= cast(kind, float("-inf")), cast(kind, 0), made) if has_zeros else made
+
+    result = compute(shape(y), whole, name="O", dtype=q.dtype)
     return result, compute(outer, lambda *i: top[i] + call("log", total[i]), name="Lse", dtype=kind)
 
 

@@ -347,5 +347,6 @@ def _attention(
     if causal and attn_mask is None and q.shape[2] <= k.shape[2]:
         return t.make_all([q, k, v], attention.causal_attention, factor, shared)[0], None
     given = [q, k, v, *([] if attn_mask is None else [attn_mask])]
-    made = t.make_all(given, attention.attention, attn_mask is not None, causal, factor, shared)
+    formula = attention.attention if attn_mask is None else attention.attention_with_zeros
+    made = t.make_all(given, formula, attn_mask is not None, causal, factor, shared)
     return made[0], None
