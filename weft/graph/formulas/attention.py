@@ -18,17 +18,13 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tens
     After the three come a mask to add or to choose by, where there is one; whether there is, whether row s sees only
     the columns up to s, the scale, and how many heads of ``q`` share one of ``k``.
     """
-    *given, has_mask, causal, scale, shared = rest
-    p = _scores(q, k, given[0] if has_mask else None, causal, scale, shared)
-    return _weighted(q, v, shape(p), lambda *i: element(p, *i), lambda _: shape(p)[3], shared)
+    return _masked(q, k, v, *rest)
 
 
 def attention_with_zeros(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """The same, with zeros in rows whose columns are all masked, as PyTorch's operator has them: as written above,
     which is how models write it out, such rows are NaN."""
-    *given, has_mask, causal, scale, shared = rest
-    p = _scores(q, k, given[0] if has_mask else None, causal, scale, shared)
-    return _weighted(q, v, shape(p), lambda *i: element(p, *i), lambda _: shape(p)[3], shared, has_zeros=True)
+    return _masked(q, k, v, *rest, has_zeros=True)
 
 
 def causal_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, shared: int) -> tuple[Tensor, Tensor]:
@@ -37,6 +33,12 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, shared: int)
     sizes = (*shape(q)[:3], shape(k)[2])
     plain = compute(sizes, _product(q, k, shared), name="S", dtype=working_type(q.dtype), ends=lambda *i: {3: i[2] + 1})
     return _weighted(q, v, sizes, lambda *i: element(plain, *i) * scale, lambda s: s + 1, shared)
+
+
+def _masked(q: Tensor, k: Tensor, v: Tensor, *rest: Any, has_zeros: bool = False) -> tuple[Tensor, Tensor]:
+    *given, has_mask, causal, scale, shared = rest
+    p = _scores(q, k, given[0] if has_mask else None, causal, scale, shared)
+    return _weighted(q, v, shape(p), lambda *i: element(p, *i), lambda _: shape(p)[3], shared, has_zeros=has_zeros)
 
 
 def _weighted(
