@@ -6,7 +6,6 @@ them for the device. Where everything is kept nothing is read, and none of the c
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,6 +98,7 @@ class KeptCode:
         return made
 
     def _make(self, kernel: str, launch: str | None) -> Artifact:
+        from weft.from_cuda.code_library import link_code
         from weft.from_cuda.deep import deep_recursion
         from weft.from_cuda.grid_code import compile_grid, pointer_places
         from weft.runtime.pause_collector import collector_paused
@@ -110,7 +110,7 @@ class KeptCode:
                 return Artifact(facts)
             code = compile_grid(unit, kernel, launch, self.flags)
         facts |= {"entry": code.entry, "slots": code.slots}
-        return Artifact(facts, {"object": code.object, "library": _link(code.object)})
+        return Artifact(facts, {"object": code.object, "library": link_code(code.object)})
 
     def _read(self, kernel: str) -> Unit:
         from weft.from_cuda.grid_code import read_source, template_use
@@ -121,13 +121,3 @@ class KeptCode:
             uses = [use for use in map(template_use, kernels) if use is not None]
             self._unit = read_source(self.file, self.flags, uses)
         return self._unit
-
-
-def _link(code: bytes) -> bytes:
-    from weft.from_cuda.toolchain import linker_command, run_tool
-
-    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
-        object, library = Path(folder) / "code.o", Path(folder) / "code.so"
-        object.write_bytes(code)
-        run_tool([*linker_command(), "-shared", "-nostdlib", str(object), "-o", str(library)])
-        return library.read_bytes()

@@ -22,7 +22,7 @@ from weft.from_cuda.launch import (
     pointers_of,
     slot_values,
 )
-from weft.from_cuda.packing import pack
+from weft.from_cuda.packing import pack, pack_record
 from weft.from_cuda.prints import Printed
 from weft.from_cuda.steering import MOST_VERSIONS, small_numbers, steering_places
 from weft.from_cuda.symbols import find_symbol, initial_bytes
@@ -136,7 +136,7 @@ class CudaKernel:
         launch = launch_for(sizes, threads, shared_mem, alias)
         if self._steering and len(self._codes) < MOST_VERSIONS:
             launch = replace(launch, numbers=small_numbers(self._steering, raw))
-        if not self._is_readable(launch):
+        if not self._has_code(launch):
             self._by_threads().launch(raw, sizes, threads, shared_mem, self._symbol_values())
             return
         special = self._code(launch)
@@ -168,19 +168,19 @@ class CudaKernel:
                 self._gpu[version] = GpuKernel(text, source.name, self._called, self._options, version)
             return self._gpu[version]
 
-    def _is_readable(self, launch: Launch) -> bool:
-        """Whether such launches have a loop program; if not, and they cannot run thread by thread either: why."""
-        if launch in self._programs or launch in self._refused:
-            return launch in self._programs
+    def _has_code(self, launch: Launch) -> bool:
+        """Whether there is code for such launches; if not, and they cannot run thread by thread either: why."""
+        if launch in self._codes or launch in self._refused:
+            return launch in self._codes
         try:
-            self._program(launch)
+            self._code(launch)
         except UnsupportedError as refusal:
             try:
                 self._by_threads().build()
             except Error:
                 raise refusal from None
             self._refused.add(launch)
-        return launch in self._programs
+        return launch in self._codes
 
     def _by_threads(self) -> ThreadKernel:
         with self._lock:
@@ -336,12 +336,7 @@ class CudaKernel:
         if isinstance(type, Scalar):
             return pack(scalar_value(value, type.dtype, name=name), type.dtype)
         if isinstance(type, Record):
-            given = value.tobytes() if hasattr(value, "tobytes") else bytes(value)
-            if len(given) != type.size:
-                raise ArgumentError(
-                    f"argument `{name}` must have {type.size} bytes, not {len(given)}", why=f"it is a {text}"
-                )
-            return given
+            return pack_record(type, value, name)
         raise UnsupportedError(f"argument `{name}` has the type {text}, which cannot be passed from Python")
 
 

@@ -132,3 +132,43 @@ def test_threads_see_what_others_put_into_shared_variables() -> None:
     k((1,), (32,), (y, 2))
     assert y.tolist() == [35] * 32
     assert "nothing" in str(k.check((1,), (32,), (y, 2)))
+
+
+MET_BY_SOME = """
+__device__ int fall(int n) { return n < 3 ? n : fall(n - 3); }
+__global__ void k(const float *x, float *y) {
+  int l = threadIdx.x;
+  float v = x[l];
+  if (fall(l) > 0) {
+    unsigned here = __activemask();
+    y[l] = __popc(here) + __shfl_sync(here, v, __ffs(here) - 1);
+  }
+}
+"""
+WARP_DECIDES = MET_BY_SOME.replace("fall(l) > 0", "l == 0 || x[l] > 5")
+
+
+@pytest.mark.parametrize("source", [MET_BY_SOME, WARP_DECIDES])
+def test_what_only_the_passes_refuse_runs_thread_by_thread_too(source: str) -> None:
+    """Reading was one refusal, making code another, after which nothing else was tried."""
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    weft.cuda.kernel(source, "k")((1,), (32,), (x, y))
+    here = [l for l in range(32) if (l % 3 if source is MET_BY_SOME else l == 0 or l > 5)]
+    assert y.tolist() == [len(here) + here[0] if l in here else 0 for l in range(32)]
+
+
+RECORD = """
+struct Pair { int a[2]; char c; };
+struct Given { float scale; Pair p; };
+__global__ void k(Given g, float *y) { y[threadIdx.x] = g.scale * (g.p.a[0] - g.p.a[1]) + g.p.c; }
+"""
+
+
+def test_a_record_is_given_as_a_tuple_of_its_fields() -> None:
+    y = np.zeros(2, np.float32)
+    k = weft.cuda.kernel(RECORD, "k")
+    k((1,), (2,), ((2.5, [(7, 3), 4]), y))
+    assert y.tolist() == [14, 14]
+    for wrong in (2.5, (2.5,), (2.5, ((7, 3, 1), 4)), (2.5, ((7, 3), "c")), b"123"):
+        with pytest.raises(weft.ArgumentError, match=r"`g[.\w]*`"):
+            k((1,), (2,), (wrong, y))

@@ -5,6 +5,8 @@ torch's headers take a minute to compile: the extension here is plain C++ that g
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import weft
@@ -35,16 +37,31 @@ void scale(float *x, float *y, int n) { scaled<<<(n + 63) / 64, 64>>>(x, y, n); 
 """
 
 
-def test_kernels_of_an_extension_run_as_whole_grids() -> None:
+def test_kernels_of_an_extension_run_as_whole_grids(capfd: pytest.CaptureFixture[str]) -> None:
+    """Also those large enough for several threads: Python shows an extension's names to nobody."""
+    n = 1_000_000
     made = weft.cuda.load_inline("plain_extension", CPP, CUDA, no_implicit_headers=True)
-    both = torch.arange(200, dtype=torch.float32)
-    made.scale(both, both.data_ptr(), both.data_ptr() + 400, 100)
-    assert torch.equal(both[100:], 3 * both[:100])
+    both = torch.arange(2 * n, dtype=torch.float32)
+    made.scale(both, both.data_ptr(), both.data_ptr() + 4 * n, n)
+    assert torch.equal(both[n:], 3 * both[:n])
+    assert capfd.readouterr().err == ""
     *_, server = module._answering[-1]
     assert server.refused == {}
     ((launch,),) = [keys for kernels in server.launches.values() for keys in kernels.values()]
     assert launch.startswith("64 1 1 0 1 1 0")
     assert ";0:0,1:0" in launch  # they are parts of one tensor
+
+
+def test_headers_of_torchs_come_before_ours(tmp_path: Path) -> None:
+    """`weft_torch.h` defines `is_cuda()`, after which torch's own headers no longer compile."""
+    (tmp_path / "mine.h").write_text('#include <torch/all.h>\n#include "mine.h"\n')
+    given = '#include "mine.h"\n  # include <ATen/cuda/CUDAContext.h>\n#include <torch/extension.h>\nvoid f();\n'
+    before, text = module._headers("cuda.cu", given, [str(tmp_path)]).split('#line 1 "cuda.cu"\n')
+    assert text == given
+    headers = [line.removeprefix("#include <").rstrip(">") for line in before.splitlines()]
+    assert headers[0] == "torch/types.h"
+    assert set(headers[1:-1]) == {"cuda.h", "cuda_runtime.h", "torch/extension.h", "torch/all.h"}
+    assert headers[-1] == "weft_torch.h"
 
 
 def test_functions_are_bound_as_torch_binds_them() -> None:

@@ -265,6 +265,14 @@ bool find_embedded(const char *unit, const char *name, const char *key, version 
   return false;
 }
 
+// What a library's code calls of ours; its own names for these are not looked for where we are (see code_library.py).
+void tell_imports(void *library) {
+  void **imports = (void **)dlsym(library, "weft_imports");
+  if (!imports) return;
+  imports[0] = (void *)weft_parallel_for, imports[1] = (void *)weft_with_team;
+  imports[2] = (void *)weft_alloc, imports[3] = (void *)weft_free;
+}
+
 // Code for exactly such launches, of the program itself or from the server, else for any; none is remembered as well.
 version *find_version(grid_code *codes, const weft_kernel *kernel, const char *key) {
   const char *unit = kernel->unit, *name = kernel->name;
@@ -288,6 +296,7 @@ version *find_version(grid_code *codes, const weft_kernel *kernel, const char *k
   entry[-1] = slots[-1] = 0;
   if (!has_variables(unit, slots)) return made;
   if (void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+    tell_imports(library);
     made->entry = (int (*)(uint64_t *))dlsym(library, entry);
     made->slots = slots;
   } else {

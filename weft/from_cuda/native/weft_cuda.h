@@ -31,6 +31,9 @@ struct weft_variable {
 
 int64_t weft_parallel_for(int (*function)(void *context, int64_t begin, int64_t end), void *context, int64_t n);
 void weft_set_threads(int64_t threads);
+int weft_with_team(int (*function)(void *context), void *context);
+void *weft_alloc(int64_t bytes);
+void weft_free(void *block);
 }
 
 // Remembers `error` as the last one and gives it back.

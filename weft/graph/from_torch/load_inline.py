@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import ctypes
 import importlib.util
+import re
 import shutil
 import sysconfig
 import tempfile
@@ -27,10 +28,10 @@ from weft.runtime.store import default_store
 from weft.version import cache_key
 
 Texts = str | Sequence[str]
-_HEADERS = {
-    "main.cpp": "#include <torch/extension.h>\n#include <weft_torch.h>\n",
-    "cuda.cu": "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n#include <weft_torch.h>\n",
-}
+#: What torch puts before these files; `weft_torch.h` gives words of torch's another meaning and has to come last.
+_HEADERS = {"main.cpp": ("torch/extension.h",), "cuda.cu": ("torch/types.h", "cuda.h", "cuda_runtime.h")}
+_OURS = "weft_torch.h"
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 _ANSWER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
 
 
@@ -57,9 +58,8 @@ def load_inline(
     cpp, cuda = _text(cpp_sources), _text(cuda_sources)
     if functions is not None:
         cpp += _bindings(functions)
-    headers = {} if no_implicit_headers else _HEADERS
     given = {"main.cpp": cpp, "cuda.cu": cuda} if cuda else {"main.cpp": cpp}
-    texts = {file: headers.get(file, "") + text for file, text in given.items()}
+    texts = {f: text if no_implicit_headers else _headers(f, text, extra_include_paths) for f, text in given.items()}
     flags = [*extra_cflags, *extra_cuda_cflags, *(f"-I{folder}" for folder in extra_include_paths)]
     passed = {
         "cpp_sources": cpp_sources, "cuda_sources": cuda_sources, "functions": functions,
@@ -75,6 +75,33 @@ def load_inline(
 
 def _text(sources: Texts) -> str:
     return "\n".join([sources] if isinstance(sources, str) else sources)
+
+
+def _headers(file: str, text: str, folders: Sequence[str]) -> str:
+    """``text`` with torch's headers before it, those that it includes itself as well."""
+    asked = [h for h in included_headers(text, [Path(folder) for folder in folders]) if _is_torchs(h)]
+    named = dict.fromkeys((*_HEADERS[file], *asked))
+    return "".join(f"#include <{header}>\n" for header in (*named, _OURS)) + f'#line 1 "{file}"\n{text}'
+
+
+def included_headers(text: str, folders: Sequence[Path]) -> Iterator[str]:
+    """The headers that ``text`` includes, and those that they include that lie in ``folders``."""
+    seen: set[str] = set()
+    waiting = [text]
+    while waiting:
+        for header in _INCLUDE.findall(waiting.pop()):
+            if header in seen:
+                continue
+            seen.add(header)
+            yield header
+            waiting += [p.read_text(errors="replace") for p in (f / header for f in folders) if p.is_file()]
+
+
+def _is_torchs(header: str) -> bool:
+    """Whether it is one of torch's that is there as it is; those for CUDA are ours."""
+    if header.startswith(("ATen/cuda/", "c10/cuda/")):
+        return False
+    return any((Path(folder) / header).is_file() for folder in cpp_extension().include_paths())
 
 
 def _bindings(functions: Texts | Mapping[str, str]) -> str:
