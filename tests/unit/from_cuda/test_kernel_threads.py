@@ -153,8 +153,8 @@ def test_what_only_the_passes_refuse_runs_thread_by_thread_too(source: str) -> N
     """Reading was one refusal, making code another, after which nothing else was tried."""
     x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
     weft.cuda.kernel(source, "k")((1,), (32,), (x, y))
-    here = [l for l in range(32) if (l % 3 if source is MET_BY_SOME else l == 0 or l > 5)]
-    assert y.tolist() == [len(here) + here[0] if l in here else 0 for l in range(32)]
+    here = [i for i in range(32) if (i % 3 if source is MET_BY_SOME else i == 0 or i > 5)]
+    assert y.tolist() == [len(here) + here[0] if i in here else 0 for i in range(32)]
 
 
 RECORD = """
