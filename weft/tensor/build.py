@@ -33,9 +33,7 @@ from weft.tensor.infer_interface import infer_carried, infer_constants
 from weft.tensor.infer_ranges import (
     Access,
     RangeClause,
-    Ranges,
     accesses_of,
-    dependency_order,
     infer_ranges,
     plain_accesses_of,
     shape_of_target,
@@ -43,6 +41,7 @@ from weft.tensor.infer_ranges import (
 from weft.tensor.polynomial import Polynomial, canonical, maximum
 from weft.tensor.program import AssignOp, Recurrence, Requirement, Statement, TensorProgram
 from weft.tensor.prove_bounds import check_bounds
+from weft.tensor.ranges import Ranges, dependency_order
 
 __all__ = ["ProgramBuilder", "RangeClause"]
 

@@ -10,7 +10,8 @@ from weft.ir.errors import LanguageError, ShapeError
 from weft.ir.expr import Binary, Const, Expr, Var, cast
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, loads
-from weft.tensor.infer_ranges import RangeClause, Ranges, mentions
+from weft.tensor.infer_ranges import RangeClause
+from weft.tensor.ranges import Ranges, mentions
 from weft.tensor.text import describe_access
 
 

@@ -19,8 +19,8 @@ from weft.ir.interval import Interval
 from weft.ir.solve import solve
 from weft.ir.visit import free_vars
 from weft.tensor.conditions import alternatives
-from weft.tensor.infer_ranges import Range, Ranges
 from weft.tensor.polynomial import Monomial, Polynomial, atom, constant
+from weft.tensor.ranges import Range, Ranges
 
 #: Beyond this many inequalities a proof is given up: real programs need a dozen or two.
 MOST_CONSTRAINTS = 96

@@ -4,24 +4,33 @@ In rounds: every subscript with exactly one variable of unknown range, in which 
 that variable the largest range from 0 that keeps the subscript inside over the variables already
 known; several of one round intersect. ``B(2*i)`` gives ``i < (size+1)/2``; ``B(i+k) * K(k)`` gives
 ``k`` in the first round and ``i < B.0-K.0+1`` in the second. A ``where`` range is taken as it stands.
+
+A read that a test of the variable guards, ``i < N-1 ? A(i+1) : A(i)``, says no more than the test leaves open: here
+nothing, and ``A(i)`` decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import LanguageError
 from weft.ir.expr import Binary, Cast, Compare, Expr, Load, Var, idx
+from weft.ir.inequality import all_of
 from weft.ir.span import Span
-from weft.ir.visit import Node, children, free_vars, walk
+from weft.ir.visit import Node, free_vars, walk
 from weft.tensor.boundary import Outside
+from weft.tensor.conditions import Alternatives, alternatives
+from weft.tensor.facts import Facts
+from weft.tensor.guarded_loads import guarded_loads
 from weft.tensor.polynomial import Polynomial, atom, constant, floor_div, maximum, minimum
 from weft.tensor.program import Requirement
+from weft.tensor.ranges import Range, Ranges, dependency_order, mentions, mentions_any
 from weft.tensor.text import describe, describe_access
+
+#: The ends of a tensor that a read may go beyond: whether it is the greatest position.
+_ENDS = (True, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,144 +50,53 @@ class Access:
     buffer: Buffer
     indices: tuple[Expr, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    #: it is made only where these hold
+    guards: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """Half-open and normalized; bounds may mention variables whose own bounds do not lead back."""
+class Subscript:
+    """One dimension of an access, in which ``var`` alone is of unknown range."""
 
-    lo: Polynomial
-    hi: Polynomial
+    var: Var
+    access: Access
+    dimension: int
+    index: Polynomial
+    size: Polynomial
 
+    @property
+    def is_plain(self) -> bool:
+        return self.index == atom(self.var)
 
-@dataclass
-class Ranges:
-    """The ranges known so far in a statement, and what was assumed in finding them."""
+    @property
+    def is_tested(self) -> bool:
+        """Whether the read is made only where a test of the variable holds that says how far it goes.
 
-    known: dict[str, Range] = field(default_factory=dict)
-    requirements: list[Requirement] = field(default_factory=list)
-    #: integer parameters taken to be at least 1 because a variable is multiplied by them
-    positive: set[Expr] = field(default_factory=set)
-    _ordered: list[str] = field(default_factory=list)
-
-    def is_nonnegative(self, p: Polynomial) -> bool:
-        """A sufficient test: no negative term, and no atom that could be negative."""
-        if any(c < 0 for c in p.terms.values()):
-            return False
-        return all(self._atom_nonnegative(a) for m in p.terms for a in m)
-
-    def _atom_nonnegative(self, a: Expr) -> bool:
-        match a:
-            case Var(name=name, type=dt.index):
-                r = self.known.get(name)
-                return r is None or self.is_nonnegative(r.lo)
-            case Binary(op="//", left=left, right=right) | Binary(op="max", left=left, right=right):
-                sides = [self.is_nonnegative(Polynomial.of(s)) for s in (left, right)]
-                return any(sides) if a.op == "max" else all(sides)
-            case Binary(op="min", left=left, right=right):
-                return all(self.is_nonnegative(Polynomial.of(s)) for s in (left, right))
-        return a in self.positive
-
-    def at_most(self, a: Polynomial, b: Polynomial) -> bool:
-        return self.is_nonnegative(b - a)
-
-    def _order(self) -> list[str]:
-        if len(self._ordered) != len(self.known):
-            self._ordered = dependency_order(self.known)
-        return self._ordered
-
-    def extreme(self, p: Polynomial, greatest: bool) -> Polynomial | None:
-        """The least or greatest value of ``p`` over all variables of known range, or None where that is not plain."""
-        for name in reversed(self._order()):
-            if not any(mentions(a, name) for m in p.terms for a in m):
-                continue
-            var = Var(name)
-            slope = p.coefficient(var)
-            if slope is None or any(mentions(a, name) for m in p.without(var).terms for a in m):
-                return None
-            r = self.known[name]
-            if self.is_nonnegative(slope):
-                p = p.replace(var, r.hi - 1 if greatest else r.lo)
-            elif self.is_nonnegative(-slope):
-                p = p.replace(var, r.lo if greatest else r.hi - 1)
-            else:
-                return None
-        return p
-
-    def reach(self, p: Polynomial, greatest: bool, remainders: bool) -> Polynomial | None:
-        """Like `extreme`, also through quotients by constants, and remainders taken to be anything below the divisor.
-
-        Only where nothing else depends on the same variables: each part then reaches its extreme by itself.
+        Tests of remainders and of data say nothing of that.
         """
-        for a in p.atoms():
-            if isinstance(a, Binary) and mentions_any(a, self.known):
-                names = [n for n in self.known if mentions(a, n)]
-                shared = [m for m in p.terms if any(mentions(b, n) for b in m for n in names)]
-                slope = p.coefficient(a)
-                if slope is None or len(shared) != 1:
-                    return None
-                rising = self.is_nonnegative(slope)
-                end = self._quotient_end(a, greatest == rising, remainders)
-                if end is None or not (rising or self.is_nonnegative(-slope)):
-                    return None
-                p = p.replace(a, end)
-        return self.extreme(p, greatest)
+        atoms = {a for case in self.cases() for p in case for a in p.atoms() if mentions(a, self.var.name)}
+        return any(not isinstance(a, (Load, Cast)) and getattr(a, "op", "") not in ("%", "tmod") for a in atoms)
 
-    def _quotient_end(self, a: Binary, greatest: bool, remainders: bool) -> Polynomial | None:
-        n, by = Polynomial.of(a.left), Polynomial.of(a.right).as_int
-        least, end = self.extreme(n, greatest=False), self.extreme(n, greatest)
-        truncates = a.op in ("tdiv", "tmod")
-        if by is None or by <= 0 or end is None or (truncates and (least is None or not self.is_nonnegative(least))):
-            return None
-        if a.op in ("//", "tdiv"):
-            return floor_div(end, constant(by))
-        if a.op in ("%", "tmod") and remainders:
-            return constant(by - 1 if greatest else 0)
-        return None
+    def cases(self) -> Alternatives:
+        """What the tests before the read say, as inequalities; nothing where they do not mention the variable."""
+        guards = self.access.guards
+        about = any(mentions(g, self.var.name) for g in guards)
+        return alternatives(all_of(guards), None) if about else []
 
+    def is_kept_inside(self, greatest: bool, case: Sequence[Polynomial], ranges: Ranges) -> bool:
+        """Whether a case of the tests excludes every point at which the read is beyond that end of its tensor."""
+        beyond = self.index - self.size if greatest else -self.index - 1
+        return Facts(ranges).refutes([beyond, *case])
 
-@lru_cache(maxsize=4096)
-def _names_below(e: Expr) -> frozenset[str]:
-    return frozenset(free_vars(e))
-
-
-def mentions(e: Expr, name: str) -> bool:
-    return e.name == name if isinstance(e, Var) else name in _names_below(e)
-
-
-def mentions_any(e: Expr, names: Container[str]) -> bool:
-    return e.name in names if isinstance(e, Var) else any(n in names for n in _names_below(e))
-
-
-def dependency_order(ranges: Mapping[str, Range]) -> list[str]:
-    """Names such that bounds mention only earlier ones."""
-    order: list[str] = []
-
-    def visit(name: str) -> None:
-        if name in order or name not in ranges:
-            return
-        for bound in (ranges[name].lo, ranges[name].hi):
-            for a in bound.atoms():
-                for other in (a.name,) if isinstance(a, Var) else sorted(_names_below(a)):
-                    if other != name:
-                        visit(other)
-        if name not in order:
-            order.append(name)
-
-    for name in ranges:
-        visit(name)
-    return order
+    def tests_hold(self, ranges: Ranges) -> bool:
+        """Whether the tests hold everywhere."""
+        return all(map(Facts(ranges).refutes, alternatives(all_of(self.access.guards), None, negate=True)))
 
 
 def accesses_of(node: Node) -> Iterator[Access]:
-    """Every load in program order, except those whose outside is defined (their own subscripts still count)."""
-    parts = children(node)
-    if isinstance(node, Outside):
-        parts = (*node.load.indices, *((node.fill,) if node.fill is not None else ()))
-    elif isinstance(node, Load):
-        yield Access(node.buffer, node.indices, node.span)
-    for stmt in parts:
-        yield from accesses_of(stmt)
+    """Every read with the tests before it, except of those whose outside is defined."""
+    for read in guarded_loads(node):
+        yield Access(read.load.buffer, read.load.indices, read.load.span, read.guards)
 
 
 def plain_accesses_of(node: Node) -> Iterator[Access]:
@@ -197,51 +115,150 @@ def infer_ranges(
 ) -> Ranges:
     """The range of every variable, or a LanguageError that says what each unknown one needs.
 
-    ``last_resort`` (the written tensor) is asked only where nothing else determines a variable.
+    ``last_resort`` (the written tensor) is asked only where nothing else determines a variable; reads that are made
+    only where a test of the variable holds come after it, and decide only where they leave no doubt.
     """
     ranges = Ranges({c.var.name: Range(Polynomial.of(c.lo), Polynomial.of(c.hi)) for c in where})
     unknown = {v.name: v for v in variables if v.name not in ranges.known}
     while unknown:
         solved = _solve_round(unknown, accesses, ranges) or _solve_round(unknown, last_resort, ranges)
+        solved = solved or _solve_tested(unknown, accesses, ranges)
         if not solved:
-            raise _unresolved(unknown, [*accesses, *last_resort])
+            raise _unresolved(unknown, [*accesses, *last_resort], ranges)
         for name, hi in solved.items():
             ranges.known[name] = Range(constant(0), hi)
             del unknown[name]
     return ranges
 
 
-def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> dict[str, Polynomial]:
-    solved: dict[str, Polynomial] = {}
+def _subscripts(unknown: Mapping[str, Var], accesses: Sequence[Access]) -> Iterator[Subscript]:
+    """The subscripts that one unknown variable alone decides."""
     for access in accesses:
-        for index, size in zip(access.indices, access.buffer.shape):
+        for dimension, (index, size) in enumerate(zip(access.indices, access.buffer.shape)):
             names = [n for n in free_vars(index) if n in unknown]
-            if len(names) != 1:
-                continue
-            hi = _solve(unknown[names[0]], Polynomial.of(index), Polynomial.of(size), access, unknown, ranges)
-            if hi is not None:
-                var = names[0]
-                solved[var] = minimum(solved[var], hi, ranges.at_most) if var in solved else hi
+            if len(names) == 1 and not _is_looked_up(names[0], index):
+                yield Subscript(unknown[names[0]], access, dimension, Polynomial.of(index), Polynomial.of(size))
+
+
+def _is_looked_up(name: str, index: Expr) -> bool:
+    """Whether data alone say what a variable has to do with a subscript."""
+    around = [a for a in Polynomial.of(index).atoms() if mentions(a, name)]
+    return all(isinstance(a.operand if isinstance(a, Cast) else a, Load) for a in around)
+
+
+def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> dict[str, Polynomial]:
+    """What reads that no test guards decide; guarded ones narrow it where their tests leave something to exclude."""
+    solved: dict[str, Polynomial] = {}
+    tested: list[Subscript] = []
+    for subscript in _subscripts(unknown, accesses):
+        if subscript.is_tested:
+            tested.append(subscript)
+        else:
+            _narrow(solved, subscript, _solve(subscript, unknown, ranges), ranges)
+    for subscript in tested:
+        if subscript.var.name in solved:
+            _narrow(solved, subscript, _solve_beyond_tests(subscript, unknown, ranges), ranges)
     return solved
 
 
+def _narrow(solved: dict[str, Polynomial], subscript: Subscript, hi: Polynomial | None, ranges: Ranges) -> None:
+    name = subscript.var.name
+    if hi is not None:
+        solved[name] = minimum(solved[name], hi, ranges.at_most) if name in solved else hi
+
+
+def _solve_tested(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> dict[str, Polynomial]:
+    """Variables of which every read is tested, where these leave no doubt how far they are meant to go."""
+    solved: dict[str, Polynomial] = {}
+    for name, subscripts in _by_variable(_subscripts(unknown, accesses)).items():
+        hi = _end_of_tested(subscripts, unknown, ranges)
+        hi = hi if hi is not None and _is_natural(hi, subscripts) else _own_end(subscripts, ranges)
+        if hi is not None:
+            solved[name] = hi
+    return solved
+
+
+def _by_variable(subscripts: Iterable[Subscript]) -> dict[str, list[Subscript]]:
+    groups: dict[str, list[Subscript]] = {}
+    for subscript in subscripts:
+        groups.setdefault(subscript.var.name, []).append(subscript)
+    return groups
+
+
+def _end_of_tested(subscripts: Sequence[Subscript], unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:
+    """Where the first read goes outside; None where tests keep all inside."""
+    found: dict[str, Polynomial] = {}
+    for subscript in subscripts:
+        _narrow(found, subscript, _solve_beyond_tests(subscript, unknown, ranges), ranges)
+    return next(iter(found.values()), None)
+
+
+def _own_end(subscripts: Sequence[Subscript], ranges: Ranges) -> Polynomial | None:
+    """The size of the one axis that a variable runs over by itself, where its tests say more than that size does."""
+    size = subscripts[0].size
+    plain = [s for s in subscripts if s.is_plain]
+    if not plain or any(s.size != size for s in subscripts):
+        return None
+    whole = ranges.with_range(subscripts[0].var, size)
+    is_told_by_tests = any(s.tests_hold(whole) for s in plain)
+    stays_inside = all(s.is_kept_inside(end, case, whole) for s in subscripts for case in s.cases() for end in _ENDS)
+    return size if stays_inside and not is_told_by_tests else None
+
+
+def _is_natural(hi: Polynomial, subscripts: Sequence[Subscript]) -> bool:
+    """Whether there are as many points as in each tensor that is read, or as in all of them put end to end."""
+    sizes = {(s.access.buffer.name, s.dimension): s.size for s in subscripts}
+    total = constant(0)
+    for size in sizes.values():
+        total = total + size
+    return total == hi or all(size == hi for size in sizes.values())
+
+
+def _solve_beyond_tests(subscript: Subscript, unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:
+    """Where a read first goes outside although the tests before it hold."""
+    found: dict[str, Polynomial] = {}
+    for case in subscript.cases():
+        ends = [greatest for greatest in _ENDS if not subscript.is_kept_inside(greatest, case, ranges)]
+        hi = _solve(subscript, unknown, ranges, ends) if ends else None
+        if hi is not None:
+            for start in _starts(subscript.var, case, unknown, ranges):
+                hi = maximum(hi, start, ranges.at_most)
+            _narrow(found, subscript, hi, ranges)
+    return next(iter(found.values()), None)
+
+
+def _starts(var: Var, case: Sequence[Polynomial], unknown: Mapping[str, Var], ranges: Ranges) -> Iterator[Polynomial]:
+    """Before which ``var`` the inequalities of a test do not hold, whatever other variables are."""
+    for p in case:
+        rest = p.without(var)
+        varies = any(mentions_any(a, unknown) or mentions_any(a, ranges.known) for a in rest.atoms())
+        if p.coefficient(var) == constant(1) and not varies:
+            yield -rest
+
+
 def _solve(
-    var: Var, index: Polynomial, size: Polynomial, access: Access, unknown: Mapping[str, Var], ranges: Ranges
+    subscript: Subscript, unknown: Mapping[str, Var], ranges: Ranges, ends: Sequence[bool] = _ENDS
 ) -> Polynomial | None:
-    """The end of the largest range of ``var`` from 0 for which ``0 <= index < size``."""
+    """The end of the largest range of the variable from 0 for which ``0 <= index < size``.
+
+    ``ends`` are those of the tensor that count: its greatest, its least position.
+    """
+    var, index, size, access = subscript.var, subscript.index, subscript.size, subscript.access
     if index == atom(var):
-        return size
+        return size if True in ends else None
     slope = index.coefficient(var)
     if slope is None or any(mentions(a, var.name) for p in (slope, index.without(var)) for a in p.atoms()):
-        return _solve_quotient(var, index, size, access, unknown, ranges)
+        return _solve_quotient(subscript, unknown, ranges) if True in ends else None
     for other in index.atoms():
         factor = index.coefficient(other) if isinstance(other, Var) else None
         if factor is not None and (other == var or mentions_any(other, ranges.known)):
             _assume_positive(factor, access, ranges)
-    greatest, least = (ranges.reach(index, side, remainders=True) for side in (True, False))
-    slacks = [size - 1 - greatest if greatest is not None else None, least]
-    ends = [e for s in slacks if s is not None and (e := _end(var, s, access, unknown, ranges)) is not None]
-    return None if not ends else ends[0] if len(ends) == 1 else minimum(ends[0], ends[1], ranges.at_most)
+    reached = [(greatest, ranges.reach(index, greatest, remainders=True)) for greatest in ends]
+    slacks = [size - 1 - p if greatest else p for greatest, p in reached if p is not None]
+    solved = [e for slack in slacks if (e := _end(var, slack, access, unknown, ranges)) is not None]
+    if len(solved) == 2:
+        return minimum(solved[0], solved[1], ranges.at_most)
+    return solved[0] if solved else None
 
 
 def _end(var: Var, slack: Polynomial, access: Access, unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:
@@ -257,11 +274,10 @@ def _end(var: Var, slack: Polynomial, access: Access, unknown: Mapping[str, Var]
     return constant(1) if room == constant(1) else floor_div(room + step - 1, step)
 
 
-def _solve_quotient(
-    var: Var, index: Polynomial, size: Polynomial, access: Access, unknown: Mapping[str, Var], ranges: Ranges
-) -> Polynomial | None:
+def _solve_quotient(subscript: Subscript, unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:
     """``rest + n // d < size`` is ``n < (size - rest) * d``."""
-    inside = [a for a in index.atoms() if mentions(a, var.name)]
+    index = subscript.index
+    inside = [a for a in index.atoms() if mentions(a, subscript.var.name)]
     match inside:
         case [Binary(op="//" | "tdiv", left=left, right=right) as quotient]:
             by = Polynomial.of(right).as_int
@@ -271,7 +287,8 @@ def _solve_quotient(
             rest = ranges.reach(index.without(quotient), greatest=True, remainders=True)
             if rest is None or any(mentions_any(a, unknown) for a in rest.atoms()):
                 return None
-            return _solve(var, Polynomial.of(left), (size - rest) * by, access, unknown, ranges)
+            whole = replace(subscript, index=Polynomial.of(left), size=(subscript.size - rest) * by)
+            return _solve(whole, unknown, ranges)
     return None
 
 
@@ -317,19 +334,35 @@ def _text(access: Access) -> str:
     return describe_access(access.buffer.name, access.indices)
 
 
-def _unresolved(unknown: Mapping[str, Var], accesses: Sequence[Access]) -> LanguageError:
+def _unresolved(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> LanguageError:
     """Each variable, the accesses that mention it, and what to add."""
     first = next(iter(unknown.values()))
     plural = "s" if len(unknown) > 1 else ""
     names = ", ".join(f"`{n}`" for n in unknown)
-    reasons = [_reason(name, unknown, accesses) for name in unknown]
-    clauses = ", ".join(f"{n} in 0:..." for n in unknown)
+    tested = {n: s for n, s in _by_variable(_subscripts(unknown, accesses)).items() if all(x.is_tested for x in s)}
+    reasons = [_tested_reason(tested[n]) if n in tested else _reason(n, unknown, accesses) for n in unknown]
+    clauses = ", ".join(f"{n} in 0:{describe(tested[n][0].size.expr()) if n in tested else '...'}" for n in unknown)
     return LanguageError(
         f"unknown range of index variable{plural} {names}",
         span=first.span,
         why="; ".join(reasons),
-        help=f"add `where {clauses}` with the range you mean",
+        help=f"add `where {clauses}` with the range you mean{_other_ends(tested, unknown, ranges)}",
     )
+
+
+def _tested_reason(subscripts: Sequence[Subscript]) -> str:
+    name = subscripts[0].var.name
+    texts = list(dict.fromkeys(f"`{_text(s.access)}`" for s in subscripts))
+    are = "is read only where a test" if len(texts) == 1 else "are read only where tests"
+    hold = "holds" if len(texts) == 1 else "hold"
+    return f"{' and '.join(texts)} {are} of `{name}` {hold}, so nothing says where `{name}` ends"
+
+
+def _other_ends(tested: Mapping[str, Sequence[Subscript]], unknown: Mapping[str, Var], ranges: Ranges) -> str:
+    """How far the tests would let each variable go."""
+    ends = {n: _end_of_tested(s, unknown, ranges) for n, s in tested.items()}
+    told = [f"`{n}` in 0:{describe(e.expr())}" for n, e in ends.items() if e is not None and e != tested[n][0].size]
+    return f"; the tests would allow {', '.join(told)}" if told else ""
 
 
 def _reason(name: str, unknown: Mapping[str, Var], accesses: Sequence[Access]) -> str:

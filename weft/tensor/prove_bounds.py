@@ -14,16 +14,16 @@ from typing import Literal
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ShapeError
-from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Reduce, Select, Unary, Var, idx
+from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Var, idx
 from weft.ir.inequality import all_of
 from weft.ir.interval import Interval, bounds
 from weft.ir.span import Span
-from weft.ir.visit import Node, children, free_vars, loads
+from weft.ir.visit import free_vars, loads
 from weft.tensor.access import written_axes
-from weft.tensor.boundary import Outside
 from weft.tensor.conditions import alternatives
 from weft.tensor.facts import Facts
 from weft.tensor.find_witness import find_witness
+from weft.tensor.guarded_loads import guarded_loads
 from weft.tensor.polynomial import Polynomial, minimum
 from weft.tensor.program import Requirement, Statement
 from weft.tensor.text import describe, describe_access
@@ -60,28 +60,9 @@ def guarded_accesses(statement: Statement) -> Iterator[GuardedAccess]:
     axes = (*steps, *(written_axes(statement) if statement.initialize else statement.axes))
     yield GuardedAccess(statement.target, statement.indices, axes, (), True, statement.span)
     for e in (*statement.indices, statement.value):
-        yield from _reads(e, statement.all_axes, ())
-
-
-def _reads(e: Node, axes: tuple[Axis, ...], guards: tuple[Expr, ...]) -> Iterator[GuardedAccess]:
-    match e:
-        case Select(condition=condition, then=then, otherwise=otherwise):
-            parts: list[tuple[Node, tuple[Expr, ...]]] = [(condition, ()), (then, (condition,))]
-            parts.append((otherwise, (Unary("!", condition),)))
-        case Binary(op="&&", left=left, right=right):
-            parts = [(left, ()), (right, (left,))]
-        case Binary(op="||", left=left, right=right):
-            parts = [(left, ()), (right, (Unary("!", left),))]
-        case Outside(load=load, fill=fill):
-            parts = [(i, ()) for i in (*load.indices, *((fill,) if fill is not None else ()))]
-        case Reduce(axes=inner, value=value):
-            axes, parts = axes + inner, [(value, ())]
-        case _:
-            if isinstance(e, Load):
-                yield GuardedAccess(e.buffer, e.indices, axes, guards, False, e.span)
-            parts = [(c, ()) for c in children(e)]
-    for part, more in parts:
-        yield from _reads(part, axes, guards + more)
+        for read in guarded_loads(e, statement.all_axes):
+            load = read.load
+            yield GuardedAccess(load.buffer, load.indices, read.axes, read.guards, False, load.span)
 
 
 def check_access(

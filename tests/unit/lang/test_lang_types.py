@@ -77,7 +77,7 @@ def test_index_arithmetic_stays_in_int64_until_it_meets_a_value() -> None:
 
 
 def test_comparisons_of_index_variables_are_in_int64() -> None:
-    value = statement("O(i) = i > 0 ? F(i - 1) : 0").value
+    value = statement("O(i) = i > 0 ? F(i - 1) : 0 where i in 0:N").value
     assert isinstance(value, Select)
     assert value.condition == Compare(">", Var("i"), Const(0, dt.int64))
 
