@@ -24,6 +24,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 BULK = {
     "bulk_schedules.py": [[]],
+    "bulk_primitives.py": [[]],
     "bulk_gpu_programs.py": [["--kind", kind] for kind in ("barriers", "forks", "schedules", "auto")],
 }
 #: Where programs in bulk leave the text of each failure.

@@ -200,7 +200,7 @@ def reads_only_earlier(statement: Statement, reads: Sequence[Load]) -> bool:
     for read in reads:
         behind = [simplify(own - index) for own, index in zip(statement.indices, read.indices)]
         steps = [e.value if isinstance(e, Const) else -1 for e in behind]
-        if min(steps) < 0 or sum(step > 0 for step in steps) != 1:
+        if sum(step > 0 for step in steps) != 1 or min(steps) < 0:
             return False
     return True
 
