@@ -18,8 +18,6 @@ KNOWN: tuple[Known, ...] = (
     Known("rfactor"),  # instances that meet in an element
     Known("write_out"),  # keeps the last term of a reduction only
     Known("privatize"),  # in or under concurrent loops
-    Known(".*", why="data race"),  # after `peel` and `cut` two blocks share one access
-    Known("reorder|tile|alternate|decompose_reduction", after="peel|cut|split|unroll|specialize"),
     Known(".*", why="the sign of a zero"),  # strict extrema
     Known("skip_masked|scan"),  # loops that run no time
     Known("surround|precompute", why="out of bounds"),
