@@ -15,7 +15,6 @@ class Known(NamedTuple):
 
 
 KNOWN: tuple[Known, ...] = (
-    Known("rfactor"),  # instances that meet in an element
     Known("write_out"),  # keeps the last term of a reduction only
     Known("privatize"),  # in or under concurrent loops
     Known(".*", why="the sign of a zero"),  # strict extrema
