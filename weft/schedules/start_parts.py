@@ -21,7 +21,7 @@ from weft.ir.stmt import Block, For, If, Iter, Store
 from weft.ir.visit import free_vars, fresh_name, substitute
 from weft.poly.infer_spans import knowing_loops
 from weft.schedules.find import size_ranges
-from weft.schedules.loop_facts import is_true
+from weft.schedules.loop_facts import is_true, most_trips
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.segment import Segment
 
@@ -116,13 +116,17 @@ class PartStart:
         reduction = [s for s in inside if s.var.name in left]
         is_apart = left.isdisjoint(choosing) and left <= {s.var.name for s in inside}
         ends = free_vars(self.loop.lo).keys() | free_vars(self.loop.hi).keys()
-        is_whole = ends.isdisjoint(s.var.name for s in inside) and all(s.var.name in counted for s in inside)
+        others = (s for s in inside if s.var.name not in counted)
+        is_whole = ends.isdisjoint(s.var.name for s in inside) and all(map(self._runs_once, others))
         if not is_apart or not is_whole or not all(map(self._surely_runs, reduction)) or not self._passes(reduction):
             raise NotProjectable(f"not every partial result over `{self.loop.var.name}` surely has a first step")
 
     def _surely_runs(self, loop: For) -> bool:
         least = bounds(simplify(loop.hi - loop.lo, self.ranges), self.ranges).lo
         return isinstance(loop.lo, Const) and least is not None and least > 0
+
+    def _runs_once(self, loop: For) -> bool:
+        return most_trips(loop, self.ranges) in (0, 1)
 
     def _passes(self, reduction: Sequence[For]) -> bool:
         """Whether all tests around the block hold in the first iteration of the loops ``reduction``."""
