@@ -263,24 +263,35 @@ def surroundings(segment: Segment) -> Surroundings:
 
 
 def have_values(reads: Reads) -> bool:
-    """Whether every element that is copied has a value: arguments do, others where written or read before."""
-    name, segment = reads.buffer.name, reads.segment
-    if name not in segment.kernel.outputs and any(b.name == name for b in segment.kernel.buffers):
-        return True
-    whole = Box(tuple(idx(0) for _ in reads.buffer.shape), reads.buffer.shape)
-    # Of loops around both, one iteration counts: storage may be made anew in each, and later ones write later.
-    if any(_fills(reads, leaf, a, whole, segment.fixed) for leaf, a in written_before(segment, name)):
+    """Whether every element that is copied has a value: where it is set before, or read before."""
+    if are_set(reads.segment, reads.buffer):
         return True
     box = reads.box
-    return any(_fills(reads, leaf, a, box, segment.fixed) for leaf, a in reads.touched if not a.tests)
+    return any(_fills(reads.segment, reads.buffer, touch, box) for touch in reads.touched if not touch[1].tests)
 
 
-def _fills(reads: Reads, leaf: Leaf, access: Access, box: Box, fixed: set[str]) -> bool:
+def are_set(segment: Segment, buffer: Buffer) -> bool:
+    """Whether all elements of ``buffer`` have a value as ``segment`` starts: arguments do, others where written."""
+    if any(b.name == buffer.name for b in segment.kernel.buffers) and _is_given(segment.kernel, buffer.name):
+        return True
+    whole = Box(tuple(idx(0) for _ in buffer.shape), buffer.shape)
+    # Of loops around both, one iteration counts: storage may be made anew in each, and later ones write later.
+    return any(_fills(segment, buffer, touch, whole) for touch in written_before(segment, buffer.name))
+
+
+def _is_given(kernel: Kernel, parameter: str) -> bool:
+    """Whether ``parameter`` comes with values: an input, or an output that is only ever updated."""
+    if parameter not in kernel.outputs:
+        return True
+    return all(a.update for leaf in leaves(kernel) for a in leaf.accesses if a.writes and a.buffer.name == parameter)
+
+
+def _fills(segment: Segment, buffer: Buffer, touch: tuple[Leaf, Access], box: Box) -> bool:
     try:
-        projection = project(leaf, access.indices, fixed, reads.segment.ranges)
+        projection = project(touch[0], touch[1].indices, segment.fixed, segment.ranges)
     except NotProjectable:
         return False
-    return projection.fills(box, reads.buffer.shape, reads.segment.ranges)
+    return projection.fills(box, buffer.shape, segment.ranges)
 
 
 def written_before(segment: Segment, buffer: str) -> Iterator[tuple[Leaf, Access]]:

@@ -39,7 +39,7 @@ from weft.ir.stmt import Alloc, Block, For, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.poly.conflicts import Meeting, after, find_conflict
 from weft.poly.describe import refuse_conflict
-from weft.poly.leaves import Access, Leaf, leaves
+from weft.poly.leaves import Access, Leaf
 from weft.poly.refuse_meeting import refuse_meeting
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.boxes import Box, infer_box
@@ -200,20 +200,11 @@ class Factoring:
             reason = "partial results have one first step in all"
         elif self.block.init is not None:
             reason = f"block `{self.block.name}` also starts its results"
-        elif self._have_values():
+        elif have_values(Reads(self.buffer, self.segment, [self.update], None)):
             return OK
         else:
             reason = f"elements of `{name}` between those that are updated may have no value"
         return replace(self.repeated, reason=f"{self.repeated.reason}, and {reason}")
-
-    def _have_values(self) -> bool:
-        """Whether all elements of the box are set before: by the program, or by the caller if it sets none at all."""
-        name, kernel = self.buffer.name, self.segment.kernel
-        if have_values(Reads(self.buffer, self.segment, [self.update], None)):
-            return True
-        others = (leaf for leaf in leaves(kernel) if leaf is not self.update[0] and leaf.block != self.block.name)
-        is_set = any(a.writes and a.buffer.name == name for leaf in others for a in leaf.accesses)
-        return not is_set and any(b.name == name for b in kernel.buffers)
 
     def _refuse_rounding(self) -> Verdict:
         name = self.buffer.name

@@ -15,7 +15,6 @@ class Known(NamedTuple):
 
 
 KNOWN: tuple[Known, ...] = (
-    Known("privatize"),  # in or under concurrent loops
     Known(".*", why="the sign of a zero"),  # strict extrema
     Known("skip_masked|scan"),  # loops that run no time
     Known("surround|precompute", why="out of bounds"),
