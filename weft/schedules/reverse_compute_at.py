@@ -13,13 +13,15 @@ Each iteration of the loop computes what the elements it has just finished are n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, idx
+from weft.ir.interval import Interval
 from weft.ir.nesting import path_to, sequence, statements
 from weft.ir.numerics import is_fast
-from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
+from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Iter, Kernel, Return, Seq, Stmt, While
 from weft.ir.visit import free_vars, loads, stores, walk
 from weft.poly.conflicts import after, before
 from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops
@@ -231,13 +233,29 @@ def infer_limits(kernel: Kernel, e: Epilogue) -> dict[str, tuple[Expr, Expr]] | 
     for m in e.before:
         if not dims <= {dim for dim, _ in m.pinned.values()}:
             return refuse(f"`{m.block.name}` does not set `{e.member.target.name}` element by element")
+        if not all(_stays_within(m, e.member, name, size_ranges(kernel)) for name in limits):
+            target = e.member.target.name
+            return refuse(f"`{m.block.name}` sets elements of `{target}` that `{e.member.block.name}` does not write")
     return limits
+
+
+def _stays_within(m: Member, main: Member, name: str, ranges: Mapping[str, Interval]) -> bool:
+    """Whether ``m`` sets no elements beyond those that iterator ``name`` of ``main`` goes through."""
+    dim, shift = main.pinned[name]
+    other, own = next((n, offset) for n, (d, offset) in m.pinned.items() if d == dim)
+    wide, narrow = _iter_of(main, name), _iter_of(m, other)
+    low, high = idx(own - shift), idx(shift - own)
+    return is_at_most(wide.lo, narrow.lo + low, ranges) and is_at_most(narrow.hi, wide.hi + high, ranges)
+
+
+def _iter_of(m: Member, name: str) -> Iter:
+    return next(i for i in m.block.iters if i.var.name == name)
 
 
 def _reaches_all(kernel: Kernel, e: Epilogue, buffer: Buffer, dim: int, name: str, shift: int) -> bool:
     """Whether every value of iterator ``name`` belongs to some iteration: its element is computed in the loop."""
     ranges = size_ranges(kernel)
-    wanted = next(i for i in e.member.block.iters if i.var.name == name)
+    wanted = _iter_of(e.member, name)
     for m in _writers(e, buffer):
         own = next(
             ((i, m.pinned[i.var.name]) for i in m.block.iters if m.pinned.get(i.var.name, (-1,))[0] == dim), None
