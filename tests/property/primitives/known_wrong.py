@@ -20,7 +20,6 @@ KNOWN: tuple[Known, ...] = (
     Known("privatize"),  # in or under concurrent loops
     Known(".*", why="data race"),  # after `peel` and `cut` two blocks share one access
     Known("reorder|tile|alternate|decompose_reduction", after="peel|cut|split|unroll|specialize"),
-    Known(".*", why="the sign of a zero"),  # strict extrema
 )
 
 

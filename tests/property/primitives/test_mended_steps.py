@@ -72,6 +72,13 @@ ONCE = (
         (("N", 5),),
     ),
     Once(
+        "reverse_compute_at_a_loop_that_runs_no_time",
+        "def f(float(W,C) I) -> (O) { O(w) +=! I(w+c,c) where c in 0:3, w in 0:1, I outside zero }",
+        'skew("c", "w", 2)\nw_o, w_i, w_t = split("w", 3, tail="separate")\nw_o_w_i = fuse("w_o", "w_i")\n'
+        'reverse_compute_at("O_t", "w_o_w_i")',
+        (("W", 0), ("C", 0)),
+    ),
+    Once(
         "merge_axes_under_a_bound",
         "def f(float(N,M) A) -> (O) { O +=! A(i,j) }",
         'wrap("O", "i")\nmerge_axes("A", 0)',
