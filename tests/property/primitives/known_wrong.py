@@ -16,12 +16,6 @@ class Known(NamedTuple):
 
 KNOWN: tuple[Known, ...] = (
     Known("privatize"),  # in or under concurrent loops
-    Known(".*", why="the sign of a zero"),  # strict extrema
-    Known("skip_masked|scan"),  # loops that run no time
-    Known("surround|precompute", why="out of bounds"),
-    Known("unscale"),  # one of two blocks of an extremum
-    Known("in_parts"),  # beyond an uneven end
-    Known("merge_axes", why="scope"),
 )
 
 
