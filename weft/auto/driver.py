@@ -101,7 +101,8 @@ def _bar(made: _Made, misfit: Misfit) -> bool:
         barred.bar(taken)
         barred.told.append(Decision("fallback", taken.block, f"not scheduled as {taken.strategy}, {taken.plan}", why))
         return True
-    steps = sorted(list(made.changed)[::-1], key=lambda step: (step.simplest, not made.changed[step] & misfit.blocks))
+    last_first = {step: -n for n, step in enumerate(made.changed)}
+    steps = sorted(last_first, key=lambda x: (x.simplest, not made.changed[x] & misfit.blocks, last_first[x]))
     for step in steps[:1]:
         barred.steps.add(step.name)
         subject = min(misfit.blocks, default=made.draft.s.kernel.name)

@@ -11,7 +11,7 @@ from weft.auto.plan import Ranker, rank_plans
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.recurrence import fold_states
 from weft.auto.reduction import REDUCTION
-from weft.auto.strategy import Strategy, one_way, schedule_nests
+from weft.auto.strategy import NOTHING, Strategy, one_way, schedule_nests
 from weft.auto.strided_sums import stride_sums
 from weft.auto.to_and_fro import turn_loops
 from weft.auto.windows import fits_windows, schedule_windows
@@ -20,7 +20,7 @@ from weft.target.cpu.host import Machine
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[Draft], ...] = (
-    one_way("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None),
+    NOTHING,
     REDUCTION,
     one_way("lookups", fits_lookups, schedule_lookups),
     one_way("windows", fits_windows, schedule_windows),

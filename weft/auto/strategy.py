@@ -73,6 +73,10 @@ def one_way(name: str, fits: Callable[[D, Stage], bool], schedule: Callable[[D, 
     return Strategy(name, plans, lambda draft, block, _: schedule(draft, block))
 
 
+#: Nests over nothing stay as they are: there is nothing to divide by.
+NOTHING: Strategy[Any] = one_way("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None)
+
+
 def schedule_nests(draft: D, strategies: Iterable[Strategy[D]]) -> None:
     """Every nest that is not scheduled yet, in program order; a strategy may take others along."""
     for name in [s.name for s in draft.stages]:

@@ -31,7 +31,7 @@ from weft.auto.gpu.windows import WINDOWS
 from weft.auto.plan import Ranker, rank_plans
 from weft.auto.product_axes import merge_product_axes
 from weft.auto.recurrence import fold_states
-from weft.auto.strategy import Strategy, schedule_nests
+from weft.auto.strategy import NOTHING, Strategy, schedule_nests
 from weft.auto.strided_sums import stride_sums
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine
@@ -41,6 +41,7 @@ SAME_TIME = 1.1
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
+    NOTHING,
     SCATTERS,
     DOTS,
     CONTRACTION,
