@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.graph.compiled import Compiled
-from weft.graph.faults import reason_of
 from weft.graph.from_torch.early import workers_for
 from weft.graph.from_torch.edge import (
     compile_in_parts,
@@ -26,6 +25,7 @@ from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.what_is_called import as_module, autocast_types
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.ir.errors import ArgumentError, UnsupportedError
+from weft.ir.faults import reason_of
 from weft.ir.numerics import CHOICES, NUMERICS
 from weft.runtime.fastcall import MISS, CallTable
 

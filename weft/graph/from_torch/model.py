@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.graph.compiled import Compiled
-from weft.graph.faults import refused
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
 from weft.graph.from_torch.kept import KeptModule
@@ -27,6 +26,7 @@ from weft.graph.run.executable import Executable
 from weft.graph.run.fast_model import FastModel, Weight
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
+from weft.ir.faults import refused
 from weft.runtime.native import trim_heap
 from weft.runtime.paged_file import page_out
 from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state

@@ -23,8 +23,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 
-from weft.graph.faults import is_fault
 from weft.graph.groups.forked import Forked, Forks
+from weft.ir.faults import is_fault
 
 T = TypeVar("T")
 R = TypeVar("R")
