@@ -27,6 +27,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from weft.locks import new_lock
 from weft.version import blake2b
 
 _MAGIC = b"WEFTART1"
@@ -55,7 +56,7 @@ class ArtifactStore:
         self._directory = None if directory is None else Path(directory)
         self._limit = limit
         self._state: bool | None = None if directory is not None else False
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._puts = 0
 
     @property
