@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from weft.graph.groups.open_sizes import OpenSizes
 from weft.ir.errors import ArgumentError, UnsupportedError
 from weft.ir.faults import reason_of
 from weft.ir.numerics import CHOICES, NUMERICS
+from weft.locks import new_rlock
 from weft.runtime.fastcall import MISS, CallTable
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
@@ -70,7 +70,7 @@ class CompiledModel:
         self.model, self.options = model, options
         #: reasons for eager calls that the user was warned of
         self._told: set[str] = set()
-        self._lock, self._table_lock = threading.RLock(), threading.RLock()
+        self._lock, self._table_lock = new_rlock(), new_rlock()
         self._begin()
 
     def _begin(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import threading
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from weft.graph.run.fast_model import FastModel, Weight
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
 from weft.ir.faults import refused
+from weft.locks import new_lock, new_rlock
 from weft.runtime.native import trim_heap
 from weft.runtime.paged_file import page_out
 from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state
@@ -94,7 +94,7 @@ class FxModel:
 
     def __post_init__(self) -> None:
         self.variants: dict[Any, Variant] = {}
-        self._lock, self._counting = threading.RLock(), threading.Lock()
+        self._lock, self._counting = new_rlock(), new_lock()
         self._static = sorted(self.static)
         holders = [node for node in self.gm.graph.nodes if node.op == "placeholder"] if self.static else []
         #: the static ones that anything depends on
