@@ -215,7 +215,10 @@ def _is_natural(hi: Polynomial, subscripts: Sequence[Subscript]) -> bool:
 
 
 def _solve_beyond_tests(subscript: Subscript, unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:
-    """Where a read first goes outside although the tests before it hold."""
+    """Where a read first goes outside although the tests before it hold.
+
+    Where the test may have ended before that, it depends on sizes: `i == 0 ? A(i+1) : A(i)` is left to the call.
+    """
     found: dict[str, Polynomial] = {}
     for case in subscript.cases():
         ends = [greatest for greatest in _ENDS if not subscript.is_kept_inside(greatest, case, ranges)]
@@ -223,8 +226,19 @@ def _solve_beyond_tests(subscript: Subscript, unknown: Mapping[str, Var], ranges
         if hi is not None:
             for start in _starts(subscript.var, case, unknown, ranges):
                 hi = maximum(hi, start, ranges.at_most)
-            _narrow(found, subscript, hi, ranges)
+            if _lasts_until(subscript.var, hi, case, ranges):
+                _narrow(found, subscript, hi, ranges)
     return next(iter(found.values()), None)
+
+
+def _lasts_until(var: Var, point: Polynomial, case: Sequence[Polynomial], ranges: Ranges) -> bool:
+    """Whether no inequality of a test is known to fail from some ``var`` on, or all of these hold at ``point``."""
+    for p in case:
+        slope = p.coefficient(var)
+        falls = slope is not None and bool(slope.terms) and ranges.is_nonnegative(-slope)
+        if falls and not ranges.is_nonnegative(p.replace(var, point)):
+            return False
+    return True
 
 
 def _starts(var: Var, case: Sequence[Polynomial], unknown: Mapping[str, Var], ranges: Ranges) -> Iterator[Polynomial]:
@@ -232,8 +246,10 @@ def _starts(var: Var, case: Sequence[Polynomial], unknown: Mapping[str, Var], ra
     for p in case:
         rest = p.without(var)
         varies = any(mentions_any(a, unknown) or mentions_any(a, ranges.known) for a in rest.atoms())
-        if p.coefficient(var) == constant(1) and not varies:
-            yield -rest
+        slope = p.coefficient(var)
+        step = None if slope is None else slope.as_int
+        if step is not None and step > 0 and not varies:
+            yield floor_div(constant(step - 1) - rest, constant(step))
 
 
 def _solve(
