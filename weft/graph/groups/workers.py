@@ -24,8 +24,8 @@ from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 
 from weft.graph.groups.forked import Forked, Forks
-from weft.ir.faults import is_fault
 from weft.interpreters import python_command, python_environment
+from weft.ir.faults import is_fault
 from weft.locks import new_condition
 
 T = TypeVar("T")
