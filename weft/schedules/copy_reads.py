@@ -136,7 +136,7 @@ def emit_copy(
         ranges[var.name] = Interval(0, None if most is None else most - 1)
     offsets = place.layout.subscripts(loops, place.buffer.rank)
     source = [simplify(start + o, ranges) for start, o in zip(place.starts, offsets)]
-    tests = [] if border else _tests(place, box, offsets, source, ranges)
+    tests = _not_empty(place.buffer, ranges) if border else _tests(place, box, offsets, source, ranges)
     source = [simplify(e, ranges) for e in border.element(source)] if border else source
     scope = {loop.var.name: (loop.lo, loop.hi) for loop in segment.loops}
     scope |= {var.name: (idx(0), size) for var, size in zip(loops, place.storage.shape)}
@@ -146,6 +146,12 @@ def emit_copy(
     body = emit_set(name, (place.storage, loops), value, scope, taken)
     through = [For(var, idx(0), size, "serial", Seq(())) for var, size in zip(loops, place.storage.shape)]
     return nest(through, () if fill else tests, body)
+
+
+def _not_empty(buffer: Buffer, ranges: Mapping[str, Interval]) -> list[Expr]:
+    """What must hold for ``buffer`` to have an element: at what is beyond a border, one of those inside is read."""
+    tests = (simplify(Compare("<", idx(0), size), ranges) for size in buffer.shape)
+    return [t for t in tests if t != Const(True, dt.bool_)]
 
 
 def _tests(
