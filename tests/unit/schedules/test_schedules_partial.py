@@ -57,6 +57,43 @@ def test_partial_results_that_may_have_no_step_start_before() -> None:
         s.rfactor(threads, start="inside")
 
 
+@pytest.mark.parametrize("rows", [3, 1])
+def test_partial_results_of_an_iteration_start_in_it(rows: int) -> None:
+    """The outer loop is part of the sum, but no part of the first step: partial results live in one iteration of it."""
+    s = make("def f(float(N,M) A) -> (O) { O +=! A(i,j) }", N=rows, M=8)
+    s.decompose_reduction("O", "i")
+    _, part = s.split("j", 2)
+    s.rfactor(part, start="inside", at="i")
+    assert "_part_init" not in print_kernel(s.kernel)
+    a = RNG.integers(-4, 5, (rows, 8)).astype(np.float32)
+    out = np.full((), 7, np.float32)
+    interpret(s.kernel, [a, out], uninitialized=["O"])
+    assert out == a.sum()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(float(N,M) A) -> (float(N) O) { O(i) +=! A(i,j) where i in 0:N, j in i:M }",  # rows get shorter
+        "def f(float(N,M) A) -> (float(N) O) { O(i) +=! A(i,j) where i in 0:N, j in 0:i }",  # the first has none
+        "def f(float(N,M) A) -> (float(20) O) { O(i+j) +=! A(i,j) where i in 0:N, j in 0:M }",  # all choose elements
+    ],
+)
+def test_partial_results_without_a_first_step_start_before(text: str) -> None:
+    s = make(text, N=6, M=6)
+    _, part = s.split("j", 4)
+    with pytest.raises(ScheduleError):
+        s.rfactor(part, start="inside")
+
+
+def test_partial_results_of_loops_that_may_be_empty_start_before() -> None:
+    program = next(iter(parse_programs("def f(float(N,K,8) A) -> (O) { O(n) +=! A(n,k,m) }").values()))
+    s = Schedule(lower(normalize(program)), numerics="fast")
+    _, part = s.split("m", 4)
+    with pytest.raises(ScheduleError, match="surely has a first step"):
+        s.rfactor(part, start="inside")
+
+
 def test_atomic_updates_may_run_at_once() -> None:
     s = make(SCATTER, E=40, D=3, N=7)
     with pytest.raises(ScheduleError):
