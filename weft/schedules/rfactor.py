@@ -133,6 +133,8 @@ class Factoring:
             raise NotProjectable(f"block `{block.name}` does not reduce over `{name}`")
         whole = find_loop(kernel, outer)
         segment = Segment(kernel, whole, (), (whole,), ())
+        if name in segment.fixed:
+            raise NotProjectable(f"`{name}` is not inside `{at}`: one iteration of it is all there is to combine")
         update = _find_update(segment, block)
         try:
             elements = project(update[0], update[1].indices, segment.fixed, segment.ranges)
