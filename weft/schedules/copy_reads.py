@@ -213,7 +213,7 @@ def check_reads(reads: Reads, scope: Scope) -> Verdict:
     for verdict in (check_place(reads.segment, reads.buffer.name, scope), check_unchanged(reads)):
         if not verdict.ok:
             return verdict
-    if _has_values(reads):
+    if have_values(reads):
         return OK
     reason = f"the copy may read elements of `{reads.buffer.name}` that nothing has written yet"
     return refuse(reason, kind="unproved")
@@ -268,7 +268,7 @@ def surroundings(segment: Segment) -> Surroundings:
     return Surroundings(shared, written_by(segment.leaves), sizes_of(segment.kernel))
 
 
-def _has_values(reads: Reads) -> bool:
+def have_values(reads: Reads) -> bool:
     """Whether every element that is copied has a value: arguments do, others where written or read before."""
     name, segment = reads.buffer.name, reads.segment
     if name not in segment.kernel.outputs and any(b.name == name for b in segment.kernel.buffers):

@@ -15,11 +15,7 @@ class Known(NamedTuple):
 
 
 KNOWN: tuple[Known, ...] = (
-    Known("rfactor"),  # instances that meet in an element
-    Known("write_out"),  # keeps the last term of a reduction only
     Known("privatize"),  # in or under concurrent loops
-    Known(".*", why="data race"),  # after `peel` and `cut` two blocks share one access
-    Known("reorder|tile|alternate|decompose_reduction", after="peel|cut|split|unroll|specialize"),
 )
 
 
