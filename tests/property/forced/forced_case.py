@@ -6,6 +6,7 @@ be small or many. Programs for a GPU run as the CPU lowers their kernels, betwee
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import sys
@@ -42,6 +43,8 @@ from weft.target.cuda.machine import GpuMachine, gpu_for_arch
 from weft.tensor.coverage import initial_value
 from weft.tensor.evaluate import evaluate
 
+#: What automatic schedules find another way around is a fault here.
+os.environ["WEFT_FAULTS"] = "raise"
 Mode = Literal["cpu", "gpu", "polyhedral"]
 LISTED = {"cpu": CPU, "gpu": GPU, "polyhedral": {**CPU, **POLYHEDRAL}}
 #: Sizes of caches of small machines, in bytes, from the nearest on.

@@ -51,7 +51,7 @@ def formulas() -> dict[str, tuple[str, bool]]:
 
 
 def draw_program(rng: random.Random, points: int) -> Drawn:
-    """A program whose iterations are not more than about ``points``."""
+    """A program whose statements have not more than about ``points`` iterations."""
     return draw_random(rng) if rng.random() < 0.2 else draw_formula(rng, points, rng.choice(sorted(formulas())))
 
 
@@ -69,7 +69,8 @@ def draw_random(rng: random.Random) -> Drawn:
 def draw_formula(rng: random.Random, points: int, name: str) -> Drawn:
     text, exact = formulas()[name]
     kind = rng.choice(INTEGERS if exact and rng.random() < 0.2 else FLOATS)
-    text = re.sub(r"\bT(?=\()", kind, text).replace("S2", str(rng.choice((1, 2, 3))))
+    half = rng.choice(("float16", "bfloat16"))
+    text = re.sub(r"\bT(?=\()", kind, re.sub(r"\bH(?=\()", half, text)).replace("S2", str(rng.choice((1, 2, 3))))
     params = re.findall(r"(\w+)\(([\w,]+)\) (\w+)", text.split("->")[0].partition("(")[2])
     sizes = draw_sizes(
         rng, name, sorted({letter for _, dims, _ in params for letter in re.findall("[A-Z]", dims)}), points
@@ -83,13 +84,13 @@ def draw_formula(rng: random.Random, points: int, name: str) -> Drawn:
 
 def draw_sizes(rng: random.Random, name: str, letters: list[str], points: int) -> dict[str, int]:
     least = 8 if any(word in name for word in WINDOWS) else 1
-    longest = 100 if any(word in name for word in STEPS) else 10**9
+    longest = 300 if any(word in name for word in STEPS) else 10**9
     while True:
         sizes = {letter: rng.choice(SIZES) for letter in letters}
         if letters and rng.random() < 0.45:
             sizes[rng.choice(letters)] = rng.choice(LONG)
-        sizes = {x: max(n, least) if x in "HWN" else n for x, n in sizes.items()}
-        if np.prod([*sizes.values()]) <= points and sizes.get("N", 1) <= longest:
+        sizes = {x: max(n, least) if x in "HWNXY" else n for x, n in sizes.items()}
+        if np.prod(sorted(sizes.values())[-3:]) <= points and sizes.get("N", 1) <= longest:
             return sizes
 
 

@@ -6,6 +6,7 @@ soak` runs it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import forced_case
@@ -36,7 +37,7 @@ def test_forced_decisions_keep_the_meaning(mode: Mode, part: int, first_seed: in
 @pytest.mark.parametrize("name", sorted(formulas()))
 def test_each_program_means_something(name: str) -> None:
     text = formulas()[name][0].replace("S2", "2")
-    assert weft.define(text.replace("T(", "float(")).program.statements
+    assert weft.define(re.sub(r"\bH(?=\()", "float16", re.sub(r"\bT(?=\()", "float", text))).program.statements
 
 
 @pytest.mark.parametrize("mode", sorted(LISTED))
