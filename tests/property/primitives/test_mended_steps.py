@@ -52,6 +52,14 @@ ONCE = (
         symbolic=True,
     ),
     Once(
+        "online_of_no_steps",
+        "def f(float(N) A) -> (S) { X max=! (j <= 2 ? A(j) : -1e999)\n S +=! exp((j <= 2 ? A(j) : -1e999) - X) }",
+        'online("j", "j_1")',
+        (("N", 0),),
+        "fast",
+        symbolic=True,
+    ),
+    Once(
         "scan_of_no_steps",
         "def f(float(N) X) -> (S) { S(0) = X(0) S(t) = S(t-1) + X(t) where t in 1:N }",
         'scan("t", 2)',
