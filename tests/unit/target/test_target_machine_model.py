@@ -62,7 +62,7 @@ def test_figures_left_out_are_assumed() -> None:
         ("{", "it is not JSON"),
         ("[]", "not an object"),
         ('{"core": 2}', "there is no figure `core`"),
-        ('{"cores": 0}', "`cores` is 0, which is not positive"),
+        ('{"cores": 0}', "`cores` is 0, which is not from 1 to 1e+06"),
         ('{"cores": "two"}', "`cores` is 'two', not a int"),
         ('{"levels": []}', "at least one cache"),
         ('{"levels": [{}, {}]}', "has exactly name, size"),
