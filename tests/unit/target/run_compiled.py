@@ -53,7 +53,7 @@ def _with_team(function: int, context: int) -> int:
 
 #: Bytes before and after what a kernel may write, and what they hold.
 _FENCE = 128
-_CANARY = b"\xa5" * _FENCE
+_CANARY = b"\xff" * _FENCE  # not a number, as any float
 #: Memory that kernels have now: its size by address. And what was found broken when they gave it back.
 _alive: dict[int, int] = {}
 _broken: list[str] = []
@@ -64,8 +64,7 @@ def _alloc(size: int) -> int | None:
     if size > 1 << 40:
         return None
     base = int(_libc.aligned_alloc(64, (size + 63) // 64 * 64 + 2 * _FENCE))
-    for fence in (base, base + _FENCE + size):
-        ctypes.memmove(fence, _CANARY, _FENCE)
+    ctypes.memset(base, _CANARY[0], size + 2 * _FENCE)  # what is read before it is written shows
     _alive[base + _FENCE] = size
     return base + _FENCE
 
