@@ -19,6 +19,8 @@ from weft.target.cpu.host import Machine
 
 P = ParamSpec("P")
 
+#: Plans of one way that are tried where none fits the machine.
+MOST_TRIED = 8
 #: Operations below which starting threads costs more than they save: some 20 microseconds on one core.
 THREAD_WORK = 1 << 17
 
@@ -38,20 +40,16 @@ class Barred:
     """What turned out not to fit the machine once all was there: it is not taken again."""
 
     steps: set[str] = field(default_factory=set)
-    plans: set[Hashable] = field(default_factory=set)
-    ways: set[Hashable] = field(default_factory=set)
+    plans: dict[tuple[str, str, str], set[Any]] = field(default_factory=dict)
     told: list[Decision] = field(default_factory=list)
 
     def bar(self, taken: Taken) -> None:
-        """This plan; the second one of its way takes the way along, whatever its sizes."""
-        way = (taken.strategy, taken.block, taken.plan.way)
-        if any(plan[:3] == way for plan in self.plans):  # type: ignore[index]
-            self.ways.add(way)
-        self.plans.add((*way, taken.plan))
+        self.plans.setdefault((taken.strategy, taken.block, taken.plan.way), set()).add(taken.plan)
 
     def has(self, strategy: str, block: str, plan: Any) -> bool:
-        way = (strategy, block, plan.way)
-        return way in self.ways or (*way, plan) in self.plans
+        """Whether it is barred, or so many plans of its way are that sizes do not seem to matter."""
+        barred = self.plans.get((strategy, block, plan.way), set())
+        return plan in barred or len(barred) >= MOST_TRIED
 
 
 class AnyDraft:

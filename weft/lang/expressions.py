@@ -20,6 +20,7 @@ from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Loa
 from weft.ir.remark import Remark
 from weft.ir.visit import count_nodes
 from weft.lang import ast
+from weft.lang.boundary_values import outside_value
 from weft.lang.builtins import (
     COMPOSED,
     MISSING,
@@ -308,7 +309,7 @@ class ExpressionReader:
             return Outside(load, modes[beyond.text], span=load.span)
         if isinstance(beyond, ast.Name) and beyond.text == "zero" and not self.scope.knows("zero"):
             return Outside(load, "value", const(0, load.dtype), span=load.span)
-        return Outside(load, "value", self.fitted(beyond, load.dtype), span=load.span)
+        return outside_value(load, self.fitted(beyond, load.dtype), beyond.span)
 
     def _outside(self, node: ast.Apply) -> Expr:
         """``outside(A(i-1), edge)``: a boundary for one access, where a clause would speak for all."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from weft.from_cuda.coarsen import Version, rewrite
 from weft.from_cuda.context import GridKernel, Launch
-from weft.from_cuda.deep import deep_recursion
 from weft.from_cuda.launch import (
     UNKNOWN,
     Dim3,
@@ -28,6 +27,7 @@ from weft.from_cuda.symbols import find_symbol, initial_bytes
 from weft.from_cuda.translate import translate
 from weft.from_cuda.types import CType, Pointer, Record, Scalar, parse_type
 from weft.from_cuda.unit import Unit, find_kernel, read_unit
+from weft.ir.deep import deep_recursion
 from weft.ir.errors import ArgumentError, Error, UnsupportedError
 from weft.ir.numerics import CHOICES, NUMERICS, is_fast
 from weft.ir.printer import print_kernel

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.ir.errors import Error, InternalError
+from weft.ir.deep import usual_recursion
+from weft.ir.errors import Error, InternalError, TargetError
 from weft.runtime.store import default_store
 from weft.version import __version__
 
@@ -17,17 +19,30 @@ if TYPE_CHECKING:
     from weft.operators.signature import Layout, Signature
 
 
+#: Errors of a system that has no more files, memory or room.
+_LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
+
+
 @contextlib.contextmanager
 def faults_reproduced(
     definition: Definition, signature: Signature | None, checks: bool, target: str = "cpu"
 ) -> Iterator[None]:
     """What goes wrong inside that is not the user's doing becomes an `InternalError` with a script."""
     try:
-        yield
+        with usual_recursion():
+            yield
     except InternalError as error:
         raise internal_error(error, definition, signature, checks, target) from error
     except Error:
         raise
+    except (MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _LACKS:
+            raise internal_error(error, definition, signature, checks, target) from error
+        raise TargetError(
+            "the system does not give what compiling takes",
+            why=str(error) or "there is no memory left",
+            help="look at the limits of this process (`ulimit -a`) and at what else it holds",
+        ) from error
     except Exception as error:
         raise internal_error(error, definition, signature, checks, target) from error
 

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from weft.ir.asserts import format_message
 from weft.ir.dtype import DType
 from weft.ir.errors import Error, InternalError, ProgramError, ShapeError, TargetError
 from weft.ir.span import Span
@@ -102,7 +103,7 @@ def status_error(
         )
     if not 1 <= status <= len(messages):
         return InternalError(f"a kernel returned the unknown status {status}")
-    span, message = spans[status - 1] if spans else None, messages[status - 1].format(*record)
+    span, message = spans[status - 1] if spans else None, format_message(messages[status - 1], record)
     if message.startswith("assertion "):  # of a CUDA source
         return ProgramError(message, span=span)
     return ShapeError(

@@ -23,6 +23,8 @@ from weft.runtime.native_module import NativeModule
 from weft.runtime.pool import LATE, POOL_IMPORTS, pool_module
 
 MAX_THREADS = 1024
+#: Digits of a number of threads that says more than that.
+_DIGITS = 9
 
 #: Without futexes there is no pool: loops run on the calling thread.
 _SERIAL = """
@@ -91,8 +93,8 @@ def thread_function(name: str) -> int:
 def _default_threads() -> int:
     for name in ("WEFT_NUM_THREADS", "OMP_NUM_THREADS"):
         first = os.environ.get(name, "").split(",")[0].strip()
-        if first.isdecimal() and int(first) > 0:
-            return min(int(first), MAX_THREADS)
+        if first.isdecimal() and (count := int(first) if len(first) <= _DIGITS else MAX_THREADS) > 0:
+            return min(count, MAX_THREADS)
     try:
         return min(len(os.sched_getaffinity(0)), MAX_THREADS)
     except (AttributeError, OSError):

@@ -125,7 +125,9 @@ class _Marks:
 
     def __init__(self, program: TensorProgram, suspects: frozenset[str]) -> None:
         self.program = program
-        self.written = {b.name: _marks(b) for b in (*program.outputs, *program.temporaries) if b.name in suspects}
+        buffers = [b for b in (*program.outputs, *program.temporaries) if b.name in suspects]
+        self.is_small = sum(math.prod(_shape(b)) for b in buffers) <= MAX_ELEMENTS
+        self.written = {b.name: np.zeros(_shape(b), bool) for b in buffers} if self.is_small else {}
         self.ran: set[int] = set()
         self.early: list[_Early] = []
         #: of those, the first
@@ -135,7 +137,7 @@ class _Marks:
 
     def find(self) -> _Early | None:
         """The first read of an element that is not written."""
-        if sum(marks.size for marks in self.written.values()) > MAX_ELEMENTS:
+        if not self.is_small:
             return None
         pieces = 0
         for step in in_order(self.program.statements):
@@ -198,8 +200,8 @@ class _Marks:
         return places
 
 
-def _marks(buffer: Buffer) -> Array:
-    return np.zeros([constant_of(size) for size in buffer.shape], bool)
+def _shape(buffer: Buffer) -> list[int]:
+    return [constant_of(size) for size in buffer.shape]
 
 
 def _refusal(program: TensorProgram, early: _Early, sizes: Mapping[str, int]) -> LanguageError:

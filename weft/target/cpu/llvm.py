@@ -66,6 +66,13 @@ def _binding() -> Any:
             why=str(error),
             help="pip install llvmlite",
         ) from None
+    except (OSError, MemoryError) as error:
+        cause = error.__context__ or error  # llvmlite's own text is about a library that nobody finds
+        raise TargetError(
+            "LLVM cannot be loaded",
+            why=(str(cause).splitlines() or [type(cause).__name__])[0],
+            help="it takes some 200 MB and a few files: look at the limits of this process (`ulimit -v`, `ulimit -n`)",
+        ) from None
     within = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)  # around each call of LLVM, ours or not
     if within is not None:
         hold_while_forking(within)
