@@ -62,6 +62,11 @@ class ArtifactStore:
         self._puts = 0
 
     @property
+    def limit(self) -> int:
+        """How many bytes are kept, roughly."""
+        return self._limit
+
+    @property
     def directory(self) -> Path | None:
         """Where artifacts are kept, or None where nothing is."""
         return self._directory if self._usable() else None
