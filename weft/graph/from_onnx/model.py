@@ -15,7 +15,6 @@ from typing import Any
 from weft.graph.compile_graph import compile_graph
 from weft.graph.compiled import Compiled
 from weft.graph.evaluate import as_numpy
-from weft.graph.faults import place_of, reason_of
 from weft.graph.from_onnx.check import check_file
 from weft.graph.from_onnx.edge import read_model
 from weft.graph.from_onnx.file import OnnxFile, Port
@@ -27,6 +26,7 @@ from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.arrays import Arrays
 from weft.graph.run.fast_model import NUMPY, FastModel, is_fast
 from weft.ir.errors import ArgumentError, Error, InternalError, ShapeError, UnsupportedError
+from weft.ir.faults import place_of, reason_of
 from weft.ir.numerics import Numerics
 from weft.locks import new_rlock
 from weft.runtime.fastcall import MISS, CallTable, Specialization

@@ -65,6 +65,11 @@ def _is_mapped(tensor: Any) -> bool:
     return file is not None and file() is not None and version == tensor._version
 
 
+def is_in_file(tensor: Any) -> bool:
+    """Whether reading values of a tensor would bring pages of a file into memory."""
+    return tensor.untyped_storage().data_ptr() in _mapped if _mapped else False
+
+
 def _bytes_of(tensor: Any) -> Any:
     storage = tensor.untyped_storage()
     return torch().empty(0, dtype=torch().uint8).set_(storage, 0, (storage.nbytes(),), (1,)).numpy()

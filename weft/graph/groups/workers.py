@@ -23,9 +23,9 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 
-from weft.graph.faults import is_fault
 from weft.graph.groups.forked import Forked, Forks
 from weft.interpreters import python_command, python_environment
+from weft.ir.faults import is_fault
 from weft.locks import new_condition
 
 T = TypeVar("T")

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 
-from weft.graph.faults import refused
 from weft.graph.graph import Graph, check_graph
 from weft.graph.rewrites.choose_layouts import choose_layouts
 from weft.graph.rewrites.copy_parts import copy_parts
@@ -25,6 +24,7 @@ from weft.graph.rewrites.whole_attention import whole_attention
 from weft.graph.rewrites.winograd import winograd
 from weft.graph.run.arrays import Arrays
 from weft.graph.watch import WATCHER
+from weft.ir.faults import refused
 from weft.ir.numerics import is_fast
 
 Rewrite = Callable[[Graph], Graph]
