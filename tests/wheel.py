@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -73,6 +74,11 @@ def build_wheel(folder: Path) -> Path:
         )
     run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(copy)], folder)
     (wheel,) = folder.glob("weft-*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        inside = {*file.namelist()}
+    missing = [p for p in sorted((copy / "weft").rglob("*")) if p.is_file() and str(p.relative_to(copy)) not in inside]
+    if missing:
+        raise SystemExit(f"not in the wheel: {', '.join(str(p.relative_to(copy)) for p in missing)}")
     return wheel
 
 
