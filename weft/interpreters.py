@@ -20,6 +20,8 @@ _INHERITED = {"ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
 def python_command(code: str, *arguments: str) -> list[str]:
     """The command that runs ``code`` in another interpreter, with ``arguments`` in `sys.argv`."""
     flags = [flag for name, flag in _INHERITED.items() if getattr(sys.flags, name)]
+    if sys.version_info >= (3, 11):
+        flags.append("-P")  # from 3.13 on, modules are imported before the code runs
     path_first = f"import sys; sys.path[:] = {module_folders()!r}"  # nothing is read from a folder to import `sys`
     return [sys.executable, *flags, "-c", f"{path_first}\n{code}", *arguments]
 

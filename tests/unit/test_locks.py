@@ -78,7 +78,7 @@ print(len(every), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 def test_a_child_finds_every_lock_free_that_another_thread_held() -> None:
     count, code = map(int, run(HOLD_ALL, *modules_with_locks()).split())
-    assert count > 15
+    assert count > 8
     assert code == 0
 
 

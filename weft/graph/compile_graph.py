@@ -27,6 +27,7 @@ from weft.graph.groups.mapping import kind_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group, WindowEdge
 from weft.graph.groups.price_program import REMEMBER, RUN_ALL
+from weft.graph.groups.progress import Progress
 from weft.graph.groups.split_axes import split_axes
 from weft.graph.groups.storage import Storage
 from weft.graph.groups.take_turns import Sampler, take_turns
@@ -59,7 +60,7 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None, sizes: OpenSizes |
 
     ``sizes`` is what other graphs of the same model, for other sizes, were compiled with.
     """
-    with collecting() as faults:
+    with collecting() as faults, Progress(f"weft: choosing kernels of {graph.name}"):
         compiled = _Compilation(graph, arrays or NumpyArrays(), sizes or OpenSizes()).compile()
         compiled.report.faults = faults
     return compiled

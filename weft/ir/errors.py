@@ -1,5 +1,7 @@
 """Every error a user of Weft can meet, and how its message is laid out.
 
+What Python has an error for is one of that kind too: wrong arguments are a `ValueError` and a `TypeError`.
+
 A message says where, what, why, and what would work::
 
     error: unknown range of index variable `j`
@@ -47,15 +49,19 @@ class Error(Exception):
         return self.render()
 
 
-class LanguageError(Error):
+class LanguageError(Error, ValueError):
     """The source text is not a program: syntax, names, types, ranges."""
 
 
-class ShapeError(Error):
+class ShapeError(Error, ValueError):
     """Sizes, ranks, strides or indices do not fit: at definition or at the call."""
 
 
-class ArgumentError(Error):
+class IndexOutOfRange(ShapeError, IndexError):
+    """An index that data give lies outside the dimension that is looked up."""
+
+
+class ArgumentError(Error, ValueError, TypeError):
     """An argument of a call is of the wrong type, device, layout or count."""
 
 
@@ -81,7 +87,7 @@ class ProgramError(Error):
     """A loop program did something it must not: the interpreter's and the verifier's findings."""
 
 
-class OutOfBounds(ProgramError):
+class OutOfBounds(ProgramError, IndexError):
     """An index outside its dimension, found while interpreting."""
 
 

@@ -71,10 +71,15 @@ def choose_scheduling(schedule: Any, numerics: Numerics | None, target: str | No
     return Scheduling(text, said, target)
 
 
+#: What others call the targets.
+_OTHER_NAMES = dict.fromkeys(("gpu", "nvidia", "ptx", "nvptx"), "cuda") | dict.fromkeys(("llvm", "x86", "host"), "cpu")
+
+
 def check_target(target: Any) -> None:
     """Raises where there is no target of this name."""
     if target is not None and target not in TARGETS:
-        help = did_you_mean(str(target), TARGETS) or f"use one of: {', '.join(TARGETS)}"
+        meant = did_you_mean(_OTHER_NAMES.get(str(target).lower(), str(target)), TARGETS)
+        help = meant or f"use one of: {', '.join(TARGETS)}"
         raise ArgumentError(f"there is no target `{target}`", help=help)
 
 

@@ -7,6 +7,7 @@ without islpy.
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import json
 import selectors
 import subprocess
@@ -37,6 +38,11 @@ def ask_worker(question: Any, seconds: float) -> Any:
     """The worker's reply to ``question`` (see `isl_worker`), or None where there is none in time."""
     with _lock:
         return _worker.ask(question, seconds)
+
+
+def is_absent() -> bool:
+    """Whether there is no isl to ask, as islpy is not installed."""
+    return _worker.is_absent and importlib.util.find_spec("islpy") is None
 
 
 def set_text(

@@ -58,8 +58,14 @@ class ArtifactStore:
         self._directory = None if directory is None else Path(directory)
         self._limit = limit
         self._state: bool | None = None if directory is not None else False
+        self._identity: tuple[int, int] | None = None
         self._lock = new_lock()
         self._puts = 0
+
+    @property
+    def limit(self) -> int:
+        """How many bytes are kept, roughly."""
+        return self._limit
 
     @property
     def directory(self) -> Path | None:
@@ -107,7 +113,7 @@ class ArtifactStore:
         if not self._usable():
             return
         with contextlib.suppress(OSError):
-            entries = _scan(self._directory)
+            entries = self._entries()
             for path, info in entries:
                 if path.endswith(".tmp") and time.time() - info.st_mtime > _STALE_SECONDS:
                     _unlink(path)
@@ -122,16 +128,21 @@ class ArtifactStore:
     def clear(self) -> tuple[int, int]:
         """Removes everything; how many artifacts that were, and of how many bytes."""
         removed = self.measure()
-        for path, _ in _scan(self._directory) if self._usable() else ():
+        for path, _ in self._entries():
             if path.endswith((_SUFFIX, ".tmp")):
                 _unlink(path)
         return removed
 
     def measure(self) -> tuple[int, int]:
         """How many artifacts there are, and of how many bytes."""
-        entries = _scan(self._directory) if self._usable() else []
-        sizes = [info.st_size for path, info in entries if path.endswith(_SUFFIX)]
+        sizes = [info.st_size for path, info in self._entries() if path.endswith(_SUFFIX)]
         return len(sizes), sum(sizes)
+
+    def _entries(self) -> list[tuple[str, os.stat_result]]:
+        """The files of the folder; none where another folder is in its place by now."""
+        if not self._usable() or self._identity != _identity(self._directory):
+            return []
+        return _scan(self._directory)
 
     def _path(self, key: str) -> Path:
         assert self._directory is not None
@@ -142,7 +153,7 @@ class ArtifactStore:
             with self._lock:
                 if self._state is None:
                     problem = _prepare_directory(self._directory)
-                    self._state = problem is None
+                    self._state, self._identity = problem is None, _identity(self._directory)
                     if problem is not None:
                         self._give_up(problem)
         return self._state
@@ -255,6 +266,15 @@ def _prepare_directory(directory: Path | None) -> str | None:
         if info.st_mode & 0o022:
             return f"other users can write to it (mode {stat.S_IMODE(info.st_mode):o}); chmod go-w it"
     return None
+
+
+def _identity(directory: Path | None) -> tuple[int, int] | None:
+    """What tells a folder from any other, whatever it is called."""
+    try:
+        info = os.stat(directory or "")
+    except (OSError, ValueError):
+        return None
+    return info.st_dev, info.st_ino
 
 
 def _scan(directory: Path | None) -> list[tuple[str, os.stat_result]]:

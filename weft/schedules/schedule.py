@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from weft.ir.errors import ScheduleError, did_you_mean
+from weft.ir.errors import Error, ScheduleError, did_you_mean
 from weft.ir.numerics import NUMERICS
 from weft.ir.stmt import Kernel
 from weft.schedules.data_methods import DataMethods
@@ -100,6 +100,8 @@ class Schedule(LoopMethods, DataMethods):
         here = step.renamed(names)
         try:
             getattr(self, step.name)(*here.args, **dict(here.kwargs))
+        except Error:
+            raise
         except TypeError as error:
             raise ScheduleError(
                 f"`{step.name}` does not take these arguments", why=str(error).rpartition(".")[2]

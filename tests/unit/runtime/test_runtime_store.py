@@ -367,6 +367,21 @@ def test_a_folder_put_in_place_of_the_store_is_not_read(store):
     assert store.get("key") is None
 
 
+def test_nothing_is_removed_from_a_folder_put_in_place_of_the_store(store, tmp_path):
+    """A link to a folder of the user's own, say, which has files of these names too."""
+    store.put("key", SAMPLE)
+    (tmp_path / "mine").mkdir()
+    old = [tmp_path / "mine" / name for name in ("letter.tmp", "letter.weft")]
+    for path in old:
+        path.touch()
+        os.utime(path, (1, 1))
+    store.directory.rename(tmp_path / "moved")
+    store._directory.symlink_to(tmp_path / "mine")
+    store.trim()
+    assert store.clear() == (0, 0)
+    assert all(path.exists() for path in old)
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users")
 @pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
 def test_files_that_others_can_write_to_are_not_read(store, mode):

@@ -16,7 +16,7 @@ import numpy as np
 from weft.graph.from_onnx.file import Foreign, OnnxFile, OnnxFunction, OnnxGraph, OnnxNode, Parameter, Port, Size
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
-from weft.ir.errors import ArgumentError, UnsupportedError
+from weft.ir.errors import ArgumentError, Error, UnsupportedError
 
 #: Versions of ONNX's operators whose meaning the tables know.
 OLDEST, NEWEST = 1, 28
@@ -217,6 +217,8 @@ class _Reader:
             with path.open("rb") as file:
                 file.seek(start)
                 return file.read(length)
+        except Error:
+            raise
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else "its offset is not a number"
             raise ArgumentError(f"cannot read {location} for `{name}`", why=why) from None

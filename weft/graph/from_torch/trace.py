@@ -32,6 +32,7 @@ from weft.graph.from_torch.nest import TENSOR
 from weft.graph.from_torch.recurrent import current_weights, whole_layers
 from weft.graph.from_torch.symbolic import refuse_sizes_of_values
 from weft.graph.from_torch.what_is_called import as_module
+from weft.graph.groups.progress import Progress
 from weft.ir.errors import ArgumentError, UnsupportedError
 
 
@@ -58,7 +59,7 @@ class Traced:
 
 def trace(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Traced:
     """``model`` for such arguments, and for all sizes of ``dims`` of each leaf of these."""
-    with whole_layers():
+    with whole_layers(), Progress(f"weft: reading {type(model).__name__}"):
         traced = None
         if not any(dims):
             with contextlib.suppress(Exception):  # whatever it is, torch.export knows more, and says so where not
