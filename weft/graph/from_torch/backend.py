@@ -167,19 +167,32 @@ class CompiledModel:
         """The model itself, or its parts; arguments that it does not take either are its own error, and all there is to
         say."""
         if isinstance(found, InParts):
-            before = BeforeCall(self.model, (args, named), keeps_copies=not found.is_called)
-            found.is_called = True
+            return self._call_parts(found, args, named)
+        made = self.model(*args, **named)
+        self.tell(f"{AS_EAGER}: {found}", stacklevel=4)
+        return made
+
+    def _call_parts(self, found: InParts, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The first call is the model's own: Dynamo is not asked about arguments that it refuses."""
+        number, found.calls = found.calls, found.calls + 1
+        if number == 0:
             try:
-                made = found.call(*args, **named)
-            except Exception as error:  # the model's own, or of a model that is another while it is traced
-                reason = f"{found.reason}; in parts: {reason_of(error)}"
-                self.parts |= {key: reason for key, part in self.parts.items() if part is found}
-                if not before.restore():  # what was written would be written twice
-                    raise
-                made, found = self.model(*args, **named), reason
-        else:
+                made = self.model(*args, **named)
+            except BaseException:
+                self.parts = {key: part for key, part in self.parts.items() if part is not found}
+                raise
+            self.tell(str(found), stacklevel=5)
+            return made
+        before = BeforeCall(self.model, (args, named), keeps_copies=number == 1)
+        try:
+            return found.call(*args, **named)
+        except Exception as error:  # the model's own, or of a model that is another while it is traced
+            if not before.restore():  # what was written would be written twice
+                raise
             made = self.model(*args, **named)
-        self.tell(f"{AS_EAGER}: {found}" if isinstance(found, str) else str(found), stacklevel=4)
+            reason = f"{found.reason}; in parts: {reason_of(error)}"
+        self.parts |= {key: reason for key, part in self.parts.items() if part is found}
+        self.tell(f"{AS_EAGER}: {reason}", stacklevel=5)
         return made
 
     def refresh(self) -> None:

@@ -112,7 +112,8 @@ class InParts:
     reason: str
     call: Callable[..., Any]
     models: list[FxModel]
-    is_called: bool = False
+    #: how many were made
+    calls: int = 0
 
     def __str__(self) -> str:
         return f"the model is compiled in parts: {self.reason}"
