@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.graph.compiled import Compiled
-from weft.graph.faults import reason_of
 from weft.graph.from_torch.early import workers_for
 from weft.graph.from_torch.edge import (
     compile_in_parts,
@@ -26,7 +24,9 @@ from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.what_is_called import as_module, autocast_types
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.ir.errors import ArgumentError, UnsupportedError
+from weft.ir.faults import reason_of
 from weft.ir.numerics import CHOICES, NUMERICS
+from weft.locks import new_rlock
 from weft.runtime.fastcall import MISS, CallTable
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
@@ -70,7 +70,7 @@ class CompiledModel:
         self.model, self.options = model, options
         #: reasons for eager calls that the user was warned of
         self._told: set[str] = set()
-        self._lock, self._table_lock = threading.RLock(), threading.RLock()
+        self._lock, self._table_lock = new_rlock(), new_rlock()
         self._begin()
 
     def _begin(self) -> None:

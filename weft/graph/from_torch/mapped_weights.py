@@ -7,20 +7,20 @@ the file's, which the system takes back while nobody reads it.
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from collections.abc import Iterable
 from typing import Any
 
 from weft.graph.from_torch.edge import torch
+from weft.locks import new_lock
 from weft.runtime.native import trim_heap
 from weft.runtime.paged_file import map_parts
 
 #: Bytes of a weight from which on it is worth a file's pages.
 LEAST = 1 << 16
 
-_lock = threading.Lock()
+_lock = new_lock()
 #: Where weights are that were mapped, in what, and how often each had been written to then.
 _mapped: dict[int, tuple[weakref.ref[Any], int]] = {}
 

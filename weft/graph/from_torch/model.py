@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-import threading
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.graph.compiled import Compiled
-from weft.graph.faults import refused
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.changes import Memories, watch, witness_of
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
@@ -30,6 +28,8 @@ from weft.graph.run.fast_model import FastModel, Weight
 from weft.graph.run.processor import CPU, Processor
 from weft.graph.run.witness import Witness
 from weft.ir.errors import UnsupportedError
+from weft.ir.faults import refused
+from weft.locks import new_lock, new_rlock
 from weft.runtime.native import trim_heap
 from weft.runtime.paged_file import page_out
 from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state
@@ -107,7 +107,7 @@ class FxModel:
 
     def __post_init__(self) -> None:
         self.variants: dict[Any, Variant] = {}
-        self._lock, self._counting = threading.RLock(), threading.Lock()
+        self._lock, self._counting = new_rlock(), new_lock()
         #: for each compilation that is under way, what it was told of changes meanwhile
         self._told: dict[int, list[Memories | None]] = {}
         self._static = sorted(self.static)
