@@ -42,6 +42,10 @@ def load_onnx(source: Any, *, numerics: Numerics = "fast", device: str = "cpu") 
     return OnnxModel(file, numerics, find_place(device))
 
 
+def _again(file: OnnxFile, numerics: Numerics, device: str) -> OnnxModel:
+    return OnnxModel(file, numerics, find_place(device))
+
+
 @dataclass(frozen=True, eq=False)
 class _Variant:
     """What was made for one kind of inputs: outputs are known, or come from the executable."""
@@ -90,6 +94,10 @@ class OnnxModel:
                 raise UnsupportedError(
                     f"input `{port.name}` of {file.where} is a {port.kind}", why="Weft computes with tensors of numbers"
                 )
+
+    def __reduce__(self) -> Any:
+        """A copy compiles its own code, when it is called."""
+        return _again, (self.file, self.numerics, self.place.device)
 
     def get_inputs(self) -> tuple[Port, ...]:
         """As onnxruntime has it."""

@@ -16,11 +16,13 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from weft.locks import new_lock, new_rlock
+
 #: Modules of torch that log what they cannot trace.
 TRACERS = ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes", "_export.non_strict_utils")
 
 #: torch's tracers have one state for all threads: ours take turns.
-_tracing = threading.RLock()
+_tracing = new_rlock()
 
 
 @contextlib.contextmanager
@@ -68,7 +70,7 @@ class _Silence(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._local = threading.local()
         self._users: dict[logging.Logger, int] = {}
 
