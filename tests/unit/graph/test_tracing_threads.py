@@ -213,3 +213,25 @@ def test_other_threads_are_heard_while_one_is_silent() -> None:
     assert heard == ["heard", "after"]
     assert logger.filters == filters
     assert logger.disabled == was_disabled
+
+
+def test_a_compiled_model_inside_another_is_traced_as_a_part_of_it() -> None:
+    inner = _sequential()
+    fast = weft.compile(inner, torch.randn(2, 8))
+
+    class Outer(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.head = fast, nn.Linear(4, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.inner(x))
+
+    outer, x = Outer().eval(), torch.randn(2, 8)
+    whole = weft.compile(outer, x)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(whole(x), outer.head(inner(x)))
+            inner[0].weight.mul_(2)
+    assert len(whole.parts) == 1
+    assert hasattr(next(iter(whole.parts.values())), "model"), "compiled as a whole"

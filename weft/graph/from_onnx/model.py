@@ -25,11 +25,12 @@ from weft.graph.graph import Graph
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.arrays import Arrays
 from weft.graph.run.fast_model import NUMPY, FastModel, is_fast
+from weft.graph.run.renewed_table import RenewedTable
 from weft.ir.errors import ArgumentError, Error, InternalError, ShapeError, UnsupportedError
 from weft.ir.faults import place_of, reason_of
 from weft.ir.numerics import Numerics
 from weft.locks import new_rlock
-from weft.runtime.fastcall import MISS, CallTable, Specialization
+from weft.runtime.fastcall import MISS, Specialization
 
 #: Executables that a model keeps, for as many kinds of inputs; the oldest goes first.
 MOST_KEPT = 64
@@ -88,7 +89,7 @@ class OnnxModel:
         self._lock = new_rlock()
         self._sizes = OpenSizes()
         #: takes calls like some before, with arrays in the order of the inputs, without any Python
-        self._table = CallTable(len(self.inputs), len(self.outputs))
+        self._table = RenewedTable(len(self.inputs), len(self.outputs))
         for port in self.inputs:
             if port.dtype is None:
                 raise UnsupportedError(

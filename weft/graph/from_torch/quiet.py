@@ -23,16 +23,27 @@ TRACERS = ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes", "_expor
 
 #: torch's tracers have one state for all threads: ours take turns.
 _tracing = new_rlock()
+_here = threading.local()
 
 
 @contextlib.contextmanager
 def alone_while_tracing() -> Iterator[None]:
     """No other thread of ours traces meanwhile, and nothing is told to torch's own developers: a failure comes as an
     exception besides."""
+    before = is_tracing()
     with _tracing, silent(*TRACERS), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.filterwarnings("ignore", ".* were assigned during export")  # lists of weights, which are put back
-        yield
+        _here.is_tracing = True
+        try:
+            yield
+        finally:
+            _here.is_tracing = before
+
+
+def is_tracing() -> bool:
+    """Whether this thread traces a model: what that calls is a part of it."""
+    return getattr(_here, "is_tracing", False)
 
 
 class _ThisThread:
