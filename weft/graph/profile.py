@@ -97,10 +97,27 @@ def _find(model: Any, inputs: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
 
     if isinstance(model, (OnnxModel, CompiledModel)):
         return model.find_compiled(inputs)
+    if hasattr(model, "_torchdynamo_orig_callable") or hasattr(model, "_orig_mod"):
+        return _called_by_torch(model, inputs)
     raise ArgumentError(
         f"profile takes a model that weft compiled, not a {type(model).__name__}",
         help="fast = weft.compile(model, inputs); print(weft.profile(fast, *inputs))",
     )
+
+
+def _called_by_torch(model: Any, inputs: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
+    """What torch.compile runs of ours in a call, where that is one part."""
+    from weft.graph.from_torch.backend import COMPILED
+
+    with COMPILED.called() as parts:
+        model(*inputs)
+    if len(parts) != 1:
+        raise ArgumentError(
+            f"torch.compile made {len(parts)} parts of this model that Weft runs",
+            why="times are those of one compiled part; under gradients there is none",
+            help="torch.no_grad(), or fast = weft.compile(model, inputs); print(weft.profile(fast, *inputs))",
+        )
+    return parts[0]
 
 
 def _micros(seconds: float) -> str:

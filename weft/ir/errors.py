@@ -128,7 +128,14 @@ class Warning(UserWarning):
 def _render(head: str, span: Span | None, notes: Iterable[tuple[str, str | None]]) -> str:
     lines = [head, *(render_span(span) if span is not None else ())]
     lines += [f"  {label + ':':<7}{text}" for label, text in notes if text]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
+
+
+def printable(text: str) -> str:
+    """``text``, in which names of others may be, without what a terminal takes for orders."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 #: Longer source lines are shown in part, around the caret.

@@ -16,23 +16,23 @@ from weft.graph.from_torch.edge import (
     torch,
 )
 from weft.graph.from_torch.exported import ExportedModel, OtherWeightsError, Prepared, kind_of
-from weft.graph.from_torch.model import FxModel, Options, begin_of
+from weft.graph.from_torch.model import MOST_KEPT, Options, begin_of
 from weft.graph.from_torch.module_state import ModuleShape
-from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, BeforeCall, InParts, compile_part
+from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, BeforeCall, InParts, Remembered, compile_part
 from weft.graph.from_torch.programs import Programs
+from weft.graph.from_torch.quiet import is_tracing
 from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.what_is_called import as_module, autocast_types
 from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.run.renewed_table import RenewedTable
 from weft.ir.errors import ArgumentError, UnsupportedError
 from weft.ir.faults import reason_of
 from weft.ir.numerics import CHOICES, NUMERICS
 from weft.locks import new_rlock
-from weft.runtime.fastcall import MISS, CallTable
+from weft.runtime.fastcall import MISS
 
-#: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
-COMPILED: list[FxModel] = []
-#: Sizes that a model keeps executables for; the oldest goes first.
-MOST_KEPT = 64
+#: Models that were compiled through torch.compile in this process and are still there, for `weft.explain`.
+COMPILED = Remembered()
 
 
 def backend(gm: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_mode: Any) -> Any:
@@ -81,7 +81,7 @@ class CompiledModel:
         #: whether it was found to matter where tensors begin in their memory
         self._sees_memory = False
         self._sizes, self._programs = OpenSizes(), Programs()
-        self._tables: dict[tuple[Any, ...], CallTable] = {}
+        self._tables: dict[tuple[Any, ...], RenewedTable] = {}
         #: takes calls like some before without any Python: what is called, arguments that are given by name, and what
         #: nests the results
         self._fast: tuple[Callable[..., Any], tuple[str, ...], Callable[[Any], Any] | None] | None = None
@@ -105,6 +105,8 @@ class CompiledModel:
         return self._call_slowly(args, named)
 
     def _call_slowly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if is_tracing():  # of a model around this one
+            return self.model(*args, **named)
         last = self._last
         if last is not None and last.wants_gradients(()):
             return self._call_for_gradients(args, named)
@@ -167,19 +169,32 @@ class CompiledModel:
         """The model itself, or its parts; arguments that it does not take either are its own error, and all there is to
         say."""
         if isinstance(found, InParts):
-            before = BeforeCall(self.model, (args, named), keeps_copies=not found.is_called)
-            found.is_called = True
+            return self._call_parts(found, args, named)
+        made = self.model(*args, **named)
+        self.tell(f"{AS_EAGER}: {found}", stacklevel=4)
+        return made
+
+    def _call_parts(self, found: InParts, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The first call is the model's own: Dynamo is not asked about arguments that it refuses."""
+        number, found.calls = found.calls, found.calls + 1
+        if number == 0:
             try:
-                made = found.call(*args, **named)
-            except Exception as error:  # the model's own, or of a model that is another while it is traced
-                reason = f"{found.reason}; in parts: {reason_of(error)}"
-                self.parts |= {key: reason for key, part in self.parts.items() if part is found}
-                if not before.restore():  # what was written would be written twice
-                    raise
-                made, found = self.model(*args, **named), reason
-        else:
+                made = self.model(*args, **named)
+            except BaseException:
+                self.parts = {key: part for key, part in self.parts.items() if part is not found}
+                raise
+            self.tell(str(found), stacklevel=5)
+            return made
+        before = BeforeCall(self.model, (args, named), keeps_copies=number == 1)
+        try:
+            return found.call(*args, **named)
+        except Exception as error:  # the model's own, or of a model that is another while it is traced
+            if not before.restore():  # what was written would be written twice
+                raise
             made = self.model(*args, **named)
-        self.tell(f"{AS_EAGER}: {found}" if isinstance(found, str) else str(found), stacklevel=4)
+            reason = f"{found.reason}; in parts: {reason_of(error)}"
+        self.parts |= {key: reason for key, part in self.parts.items() if part is found}
+        self.tell(f"{AS_EAGER}: {reason}", stacklevel=5)
         return made
 
     def refresh(self) -> None:
@@ -205,7 +220,7 @@ class CompiledModel:
                 table.remove(before)
         if now is not None:
             shape = len(now.arguments), len(now.outputs)
-            table = self._tables.setdefault((*shape, part.names, part.nested), CallTable(*shape))
+            table = self._tables.setdefault((*shape, part.names, part.nested), RenewedTable(*shape))
             if now is not before:
                 table.add(now)
             self._fast = table.call, part.names, part.nest
@@ -293,8 +308,8 @@ class CompiledModel:
             return f"{reason}; in parts: {reason_of(error)}"
 
     @functools.cached_property
-    def _in_parts(self) -> tuple[Callable[..., Any], list[FxModel]]:
-        models: list[FxModel] = []
+    def _in_parts(self) -> tuple[Callable[..., Any], Remembered]:
+        models = Remembered()
         of_model = functools.partial(compile_part, options=self.options, models=models)
         return compile_in_parts(self.model, of_model), models
 

@@ -36,6 +36,8 @@ from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_sta
 
 #: Calls after which a size gets code of its own, and sizes of a model that have such at a time, beside the first.
 HOT_CALLS, MOST_SPECIAL = 32, 4
+#: Sizes that a model keeps executables for; the oldest goes first.
+MOST_KEPT = 64
 #: Bytes of weights from which on memory is given back as soon as a model is compiled.
 LARGE = 4 << 20
 
@@ -167,7 +169,7 @@ class FxModel:
             return
         self.sizes.values.take(sizes.values)
         self.variants[key] = before.replacement = made
-        self.sizes.special.append(weakref.ref(made))
+        self.sizes.special = [v for v in self.sizes.special if v() is not None] + [weakref.ref(made)]
         if before.fast is not None:
             before.fast.forget()
 
@@ -192,10 +194,18 @@ class FxModel:
             with self._told_of_changes() as told:
                 variant = self.variants[key] = self._compile(args)
                 self._expire_of(variant, told)
+            self._let_go()
             page_out()
             if sum(t.nbytes for t in variant.constants) > LARGE:
                 trim_heap()
         return variant
+
+    def _let_go(self) -> None:
+        """Of more sizes than are kept, those that were compiled first."""
+        while len(self.variants) > MOST_KEPT:
+            oldest = self.variants.pop(next(iter(self.variants)))
+            if oldest.fast is not None:
+                oldest.fast.forget()
 
     def _current(self, key: Any, args: Sequence[Any]) -> Variant | None:
         variant = self.variants.get(key)

@@ -172,14 +172,21 @@ _recorded: OrderedDict[int, weakref.ref[CudaExecutable]] = OrderedDict()
 
 def _keep(executable: CudaExecutable) -> None:
     """``executable`` was called last; beyond `MOST_RECORDED` the others lose their graphs."""
-    if id(executable) in _recorded:
-        _recorded.move_to_end(id(executable))
-        return
-    _recorded[id(executable)] = weakref.ref(executable)
+    number = id(executable)
+    known = _recorded.get(number)
+    if known is None or known() is not executable:  # it may have the number of one that is gone
+        known = weakref.ref(executable, lambda gone: _gone(number, gone))
+    _recorded[number] = known
+    _recorded.move_to_end(number)
     while len(_recorded) > MOST_RECORDED:
         oldest = _recorded.popitem(last=False)[1]()
         if oldest is not None:
             oldest.forget()
+
+
+def _gone(number: int, executable: weakref.ref[CudaExecutable]) -> None:
+    if _recorded.get(number) is executable:
+        del _recorded[number]
 
 
 def _why_not_recorded(graph: Graph, steps: Sequence[Step]) -> str | None:
