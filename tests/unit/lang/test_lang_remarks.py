@@ -50,6 +50,10 @@ TOLD: list[tuple[str, list[str], str]] = [
     ),
     ("def f(float(N) X) -> (Y) { Y(i) = X(i) * -(i/2 + 1) + sqrt(1/2) }", ["integer-division"] * 2, ""),
     ("def f(float(N) X, int32(N) I) -> (float(N) Y) { Y(i) = I(i)/2 }", ["integer-division"], ""),
+    ("def f(int8(N) A, int8(N) B) -> (int32 s) { s +=! A(i) * B(i) }", ["narrow-arithmetic"], ""),
+    ("def f(uint8(N) A, uint8(N) B) -> (m) { m(i) = (A(i) + B(i)) / 2.0 }", ["narrow-arithmetic"], ""),
+    ("def f(uint8(N) A) -> (m) { m(i) = int(A(i) * A(i)) }", ["narrow-arithmetic"], ""),
+    ("def f(uint8(N) A) -> (s) { s +=! A(i) }", ["narrow-arithmetic"], ""),
     ("def f(float(N) X) -> (float(N) Y) { Y(2*i) = X(2*i) }", ["uncovered-output"], ""),
     ("def f(float(N,N) X) -> (float(N,N) Y) { Y(i,j) = X(i,j) + X(i+1,j) where j in 0:N }", ["uncovered-output"], ""),
     ("def f(float(N) A) -> (float(20) O) { O(i) = A(i) }", ["uncovered-output"], ""),
@@ -63,6 +67,8 @@ TOLD: list[tuple[str, list[str], str]] = [
 ]
 #: What is meant so, as far as can be told.
 QUIET = [
+    "def f(uint8(N) A, uint8(N) B) -> (uint8 s, uint8(N) C) { s +=! A(i)\n C(i) = A(i) + B(i) }",
+    "def f(uint8(N) A) -> (y) { y(i) = A(i) * 2 + 1 }",
     "def f(float(N) X) -> (float(N) Y) { Y(i) = X(i) + X(i+1) where i in 0:N-1 }",
     "def f(float(N) X) -> (float(N) Y) { Y(2*i) = X(2*i)\n Y(2*i+1) = X(2*i+1) }",
     "def f(float(N) X) -> (float(N) Y) { Y(0) = X(0)\n Y(i) = X(i) - X(i-1) where i in 1:N }",
