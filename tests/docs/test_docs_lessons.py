@@ -1,4 +1,4 @@
-"""Every example in the numbered lessons and on the pages of loop programs and of Python programs runs and prints what the lesson says."""
+"""Every example in the lessons and on the pages of loop and of Python programs runs and prints what is there."""
 
 from __future__ import annotations
 

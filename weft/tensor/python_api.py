@@ -17,17 +17,19 @@ from dataclasses import replace
 from typing import Literal
 
 from weft.ir import dtype as dt
+from weft.ir.at_the_call import tell_at_the_call
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, LanguageError, ShapeError
 from weft.ir.expr import Axis, Const, Expr, Reduce, ReduceOp, Var, idx
 from weft.ir.expr import cast as cast_expr
-from weft.ir.intrinsics import INTRINSICS
 from weft.ir.span import Span
 from weft.ir.visit import free_vars
+from weft.tensor import python_functions
 from weft.tensor.build_python import ArgReduce, Definition, assemble
 from weft.tensor.caller import caller_span
 from weft.tensor.program import TensorProgram
+from weft.tensor.python_functions import *  # noqa: F403
 from weft.tensor.python_scan import scan
 from weft.tensor.python_tensor import Tensor, check_name, open_steps, parameters_of, told_when_too_deep, unique
 from weft.tensor.value import (
@@ -35,7 +37,6 @@ from weft.tensor.value import (
     ReduceAxis,
     Value,
     as_position,
-    call,
     choose,
     condition,
     convert,
@@ -292,20 +293,11 @@ def _definitions_below(outputs: Sequence[Definition]) -> list[Definition]:
     return list(order.values())
 
 
-def _intrinsic(name: str) -> Callable[..., Value]:
-    def apply(*args: Operand) -> Value:
-        return call(name, *args)
-
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"`{name}` of the intrinsics table."
-    return apply
-
-
-globals().update({name: _intrinsic(name) for name in INTRINSICS})
-
 __all__ = [
     "ReduceAxis", "Tensor", "Value", "all", "any", "argmax", "argmin", "build_program", "cast", "compute",
     "logical_and", "logical_not", "logical_or", "max", "maximum", "min", "minimum", "placeholder", "prod",
     "reduce_axis", "scalar", "scan", "select", "size", "sizes", "sum", "where",
-    *INTRINSICS,
 ]  # fmt: skip
+__all__ += python_functions.__all__
+
+tell_at_the_call(globals(), __all__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ArgumentError, ShapeError
@@ -51,7 +52,7 @@ def scan(
         made = step(index_value(var), *(_State(b, span=span, step=index_value(var)) for b in rows))
     finally:
         open_steps.remove(var.name)
-    ends = list(made) if isinstance(made, (list, tuple)) else [made]
+    ends: list[Any] = list(made) if isinstance(made, (list, tuple)) else [made]
     _check_states(starts, ends, span)
     firsts, lasts = (tuple(map(_whole, tensors)) for tensors in (starts, ends))
     together = Scan(axis, tuple(rows), firsts, lasts)
