@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from weft.graph.explain import explain as explain
     from weft.graph.from_onnx.model import load_onnx as load_onnx
     from weft.graph.from_torch.backend import compile as compile
+    from weft.graph.from_torch.changes import refresh as refresh
     from weft.graph.profile import profile as profile
     from weft.operators.define import define as define
     from weft.operators.define import load as load
@@ -55,6 +56,7 @@ _LATER = {
     "operator": "weft.operators.define",
     "compile": "weft.graph.from_torch.backend",
     "explain": "weft.graph.explain",
+    "refresh": "weft.graph.from_torch.changes",
     "profile": "weft.graph.profile",
     "get_num_threads": "weft.runtime.threads",
     "intrinsic": "weft.operators.intrinsic",
@@ -120,6 +122,7 @@ __all__ = [
     "onnx",
     "operator",
     "ops",
+    "refresh",
     "sanitize",
     "schedule",
     "set_num_threads",
