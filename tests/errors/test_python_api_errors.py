@@ -70,6 +70,14 @@ CASES: dict[str, tuple[Callable[[], Any], list[str]]] = {
             "  help:  index the tensor, as in `A[i, j]`",
         ],
     ),
+    "outside_fill": (
+        lambda: weft.placeholder("bytes_", (N,), "uint8").outside(-1),
+        [
+            "error: `bytes_` holds uint8, and what is outside is -1",
+            "  why:   what is read beyond an edge has the type of the elements",
+            '  help:  convert it: weft.cast("uint8", -1)',
+        ],
+    ),
     "select_decided": (
         lambda: weft.select(True, S0[0], S0[1]),
         [

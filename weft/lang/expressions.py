@@ -36,6 +36,7 @@ from weft.lang.remark_arithmetic import INTEGER_OPS, remark_divisions, remark_na
 from weft.lang.scope import Scope
 from weft.lang.unknown_name import unknown_name
 from weft.tensor.boundary import Outside, OutsideMode
+from weft.tensor.text import describe
 
 #: literal: integer literals and integer parameters, at home in values and in subscripts. real: float literals.
 #: index: index variables and sizes, alone or with literals. value: everything else.
@@ -307,7 +308,15 @@ class ExpressionReader:
             return Outside(load, modes[beyond.text], span=load.span)
         if isinstance(beyond, ast.Name) and beyond.text == "zero" and not self.scope.knows("zero"):
             return Outside(load, "value", const(0, load.dtype), span=load.span)
-        return Outside(load, "value", self.fitted(beyond, load.dtype), span=load.span)
+        fill = self.fitted(beyond, load.dtype)
+        if fill.dtype != load.dtype:
+            raise LanguageError(
+                f"`{load.buffer.name}` holds {load.dtype}, and what is outside is {describe(fill)}",
+                span=beyond.span,
+                why=f"what is read beyond an edge has the type of the elements, which does not hold {fill.dtype} here",
+                help=f"convert it, `{load.dtype}(...)`, or choose by a test: `i >= 0 ? {load.buffer.name}(i) : ...`",
+            )
+        return Outside(load, "value", fill, span=load.span)
 
     def _outside(self, node: ast.Apply) -> Expr:
         """``outside(A(i-1), edge)``: a boundary for one access, where a clause would speak for all."""

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, LanguageError, ShapeError
+from weft.ir.expr import Const
 from weft.ir.span import Span
 from weft.tensor.boundary import Outside, OutsideMode
 from weft.tensor.build_python import DefinedLoad, Definition
@@ -57,6 +58,8 @@ class Tensor:
 
     def outside(self, mode: str | float) -> Tensor:
         """The tensor with its outside defined: ``"zero"``, ``"edge"``, ``"wrap"``, ``"reflect"`` or a value."""
+        if not isinstance(mode, str):
+            self._check_fill(mode)
         if mode == "zero" or not isinstance(mode, str):
             return Tensor(self.buffer, self.definition, ("value", 0 if isinstance(mode, str) else mode), self.span)
         if mode not in ("edge", "wrap", "reflect"):
@@ -66,6 +69,23 @@ class Tensor:
                 help='use "zero", "edge", "wrap", "reflect" or a number',
             )
         return Tensor(self.buffer, self.definition, (mode, None), self.span)  # type: ignore[arg-type]
+
+    def _check_fill(self, fill: Operand) -> None:
+        """Numbers that the elements cannot be are refused."""
+        value, t = lift(fill).expr, self.dtype
+        if not isinstance(value, Const) or t.is_float:
+            return
+        if value.dtype.is_float or (t.is_bool and not value.dtype.is_bool):
+            fits = False
+        else:
+            fits = t.is_bool or t.min_value <= value.value <= t.max_value
+        if not fits:
+            raise ArgumentError(
+                f"`{self.name}` holds {t}, and what is outside is {fill}",
+                span=caller_span(),
+                why="what is read beyond an edge has the type of the elements",
+                help=f'convert it: weft.cast("{t}", {fill})',
+            )
 
     def __getitem__(self, indices: Operand | tuple[Operand, ...]) -> Value:
         given = indices if isinstance(indices, tuple) else (indices,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import warnings
 from pathlib import Path
@@ -13,6 +14,7 @@ import weft
 from weft.cli.main import main
 from weft.ir.remark import REMARKS
 from weft.lang.parse import parse_programs
+from weft.operators.interface import Interface
 
 X = np.float32([1, 2, 3, 4, 5, 6])
 
@@ -113,6 +115,14 @@ def test_warnings_are_off_by_name() -> None:
         weft.define(TOLD[2][0])
         with pytest.raises(weft.Warning, match="uncovered-output"):
             weft.define(TOLD[0][0])
+
+
+@pytest.mark.filterwarnings("ignore::weft.Warning")
+def test_what_the_store_keeps_is_what_the_text_says() -> None:
+    op = weft.define(TOLD[0][0] + "  # once more")
+    interface = op.interface
+    assert interface.remarks
+    assert Interface.from_json(json.loads(json.dumps(interface.to_json())), interface.source) == interface
 
 
 def test_programs_with_remarks_can_be_pickled() -> None:
