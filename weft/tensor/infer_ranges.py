@@ -70,10 +70,12 @@ def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges:
         elif (hi := _solve(subscript, unknown, ranges)) is not None:
             _narrow(solved, subscript, hi, ranges)
             ends.setdefault(subscript.var.name, []).append((subscript.access, hi))
-    ranges.cuts += [cut for name, found in ends.items() if (cut := find_cut(unknown[name], found)) is not None]
     for subscript in tested:
-        if subscript.var.name in solved:
-            _narrow(solved, subscript, _solve_beyond_tests(subscript, unknown, ranges), ranges)
+        found = ends.get(subscript.var.name)
+        if found is not None and (hi := _solve_beyond_tests(subscript, unknown, ranges)) is not None:
+            _narrow(solved, subscript, hi, ranges)
+            found.append((subscript.access, hi))
+    ranges.cuts += [cut for name, found in ends.items() if (cut := find_cut(unknown[name], found)) is not None]
     return solved
 
 

@@ -56,6 +56,12 @@ TOLD: list[tuple[str, list[str], str]] = [
     ("def f(uint8(N) A, uint8(N) B) -> (m) { m(i) = (A(i) + B(i)) / 2.0 }", ["narrow-arithmetic"], ""),
     ("def f(uint8(N) A) -> (m) { m(i) = int(A(i) * A(i)) }", ["narrow-arithmetic"], ""),
     ("def f(uint8(N) A) -> (s) { s +=! A(i) }", ["narrow-arithmetic"], ""),
+    (
+        "def f(float(T) X, float(K) W) -> (Y) { Y(t) +=! (t+k >= 1 ? X(t+k-1) : 0.0) * W(k) where t in 0:T }",
+        ["cut-range"],
+        "",
+    ),
+    ("def f(float(T) X, float(K) W) -> (Y) { Y(t) +=! X(t-k) * W(k) where t in 0:T }", ["cut-range"], ""),
     ("def f(float(N) X) -> (float(N) Y) { Y(2*i) = X(2*i) }", ["uncovered-output"], ""),
     ("def f(float(N,N) X) -> (float(N,N) Y) { Y(i,j) = X(i,j) + X(i+1,j) where j in 0:N }", ["uncovered-output"], ""),
     ("def f(float(N) A) -> (float(20) O) { O(i) = A(i) }", ["uncovered-output"], ""),
