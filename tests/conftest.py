@@ -28,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if not hasattr(config, "workerinput"):
         config.stash[CACHE] = os.environ["WEFT_CACHE_DIR"] = tempfile.mkdtemp(prefix="weft-tests-")
+    os.environ["WEFT_TRACEBACK"] = "full"  # a failing test shows where in Weft an error came from
     os.environ["WEFT_FAULTS"] = "raise"  # what users' models find another way around fails here
 
 

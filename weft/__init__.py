@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from weft.runtime.threads import get_num_threads as get_num_threads
     from weft.runtime.threads import set_num_threads as set_num_threads
     from weft.tensor.python_api import *  # noqa: F403
+    from weft.tensor.python_functions import *  # noqa: F403
 
 #: Names found on first use: importing weft loads neither numpy, the builders nor the library.
 _LATER = {
@@ -91,7 +92,7 @@ ops.make_operator = _make_operator
 
 def __dir__() -> list[str]:
     api = importlib.import_module("weft.tensor.python_api")
-    return sorted({*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "TYPE_CHECKING", "Any"})
+    return sorted({*__all__, *api.__all__})
 
 
 __all__ = [

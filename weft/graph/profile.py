@@ -17,6 +17,7 @@ from weft.graph.compiled import Compiled
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.run.segments import Step
 from weft.ir.errors import ArgumentError
+from weft.ir.shown import as_html
 
 #: Calls that are not counted, and those that are, unless said.
 _WARM, RUNS = 2, 10
@@ -55,6 +56,9 @@ class Profile:
             origin = f"  ({row.origin})" if row.origin else ""
             lines.append(f"{_micros(row.seconds):>10} {share:>6.1%} {expected:>9}  {row.bound:<9} {row.name}{origin}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
     def save(self, path: str | Path) -> None:
         """A trace in Chrome's format, which Perfetto reads too."""

@@ -48,6 +48,12 @@ class Error(Exception):
     def __str__(self) -> str:
         return self.render()
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows."""
+        from weft.ir.at_the_call import lines_for_notebooks
+
+        return lines_for_notebooks(self)
+
 
 class LanguageError(Error, ValueError):
     """The source text is not a program: syntax, names, types, ranges."""

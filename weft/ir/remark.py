@@ -12,6 +12,7 @@ from weft.ir.span import Span
 REMARKS = {
     "uncovered-output": "statements leave elements of an output whose size is declared at zero",
     "cut-range": "a variable ends where the shorter of two tensors does whose sizes have different names",
+    "narrow-arithmetic": "sums and products of integers of 8 or 16 bits wrap before they go into something wider",
     "integer-division": "the quotient of two integers, which is rounded down, goes into a float",
 }
 

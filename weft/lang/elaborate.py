@@ -141,7 +141,8 @@ class Elaborator:
     def _assign(self, scope: Scope, statement: ast.Assign) -> None:
         target = statement.target
         self._check_target(scope, statement)
-        reader = ExpressionReader(scope, outside_clauses(scope, statement))
+        positions = ast.position_names(statement, scope.tensors)
+        reader = ExpressionReader(scope, outside_clauses(scope, statement), positions=positions)
         indices = tuple(map(reader.index, statement.indices or ()))
         made = scope.tensors.get(target.text) or scope.fresh_tensor(target.text)
         self._expect_own_reads(scope, statement, made, reader)
@@ -170,7 +171,8 @@ class Elaborator:
         stated = scope.declared.get(own)
         if stated is None:
             # Any other type absorbs bool, so the first reading finds it.
-            trial = ExpressionReader(scope, reader.outside, own=Buffer(made, dt.bool_, ()))
+            own_values = Buffer(made, dt.bool_, ())
+            trial = ExpressionReader(scope, reader.outside, own_values, reader.positions)
             stated = trial.value(statement.value).dtype
         scope.builder.expect(made, stated, len(statement.indices or ()), statement.target.span)
 

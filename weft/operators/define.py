@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from weft.ir.at_the_call import told_at_the_call
 from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
 from weft.operators.definition import Definition, ProgramDefinition
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Checks = Literal["on", "off"]
 
 
+@told_at_the_call
 def define(
     text: str,
     *,
@@ -64,6 +66,7 @@ def define(
     return op
 
 
+@told_at_the_call
 def load(path: str | os.PathLike[str], **options: Any) -> Operator:
     """The operator that a file in the whiteboard language defines; the options are those of `define`.
 
@@ -79,6 +82,7 @@ def load(path: str | os.PathLike[str], **options: Any) -> Operator:
     return define(text, **{"name": Path(path).name, **options})
 
 
+@told_at_the_call
 def operator(
     inputs: Sequence[Any],
     outputs: Sequence[Any],

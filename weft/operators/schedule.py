@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.auto.plan import Decision
+from weft.ir.at_the_call import told_at_the_call
 from weft.ir.errors import ArgumentError
 from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface
@@ -41,6 +42,7 @@ class OperatorSchedule(Schedule):
         return self._operator.with_schedule(self.trace)
 
 
+@told_at_the_call
 def schedule(
     op: Operator, /, *args: Any, numerics: Numerics = "strict", target: str | None = None, **named: Any
 ) -> OperatorSchedule:

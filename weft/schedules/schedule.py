@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from weft.ir.errors import Error, ScheduleError, did_you_mean
 from weft.ir.numerics import NUMERICS
+from weft.ir.shown import as_html
 from weft.ir.stmt import Kernel
 from weft.schedules.data_methods import DataMethods
 from weft.schedules.find import all_allocs, blocks_inside, find_block, loops_around
@@ -31,6 +32,9 @@ class Schedule(LoopMethods, DataMethods):
 
     #: Loops that are to stay as they are: the steps of recurrences, for a scheduler of the nests in them.
     settled: frozenset[str] = frozenset()
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
     def __str__(self) -> str:
         return outline(self.kernel)

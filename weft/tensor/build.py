@@ -336,6 +336,8 @@ class ProgramBuilder:
             # A count of bools is a number.
             inferred = dt.int32 if value.dtype.is_bool and op in ("+", "*") else value.dtype
             tensor.dtype = given or inferred
+            if given is None and op in ("+", "*") and inferred.is_integer and inferred.bits < 32:
+                self.remark(rules.narrow_sum(tensor.name, inferred, span))
         rules.check_target_dtype(tensor.name, tensor.dtype, op, value, span)
 
     def _fix_shape(self, tensor: _Tensor, subscripts: Sequence[Expr], ranges: Ranges, span: Span | None) -> None:

@@ -23,8 +23,8 @@ def find_cut(var: Var, ends: Sequence[tuple[Access, Polynomial]]) -> Remark | No
 
 
 def _is_a_step(var: Var, access: Access) -> bool:
-    """Whether a subscript goes on by one as ``var`` does: of `A(2*i)` and `A(i/2)`, sizes have names of their own."""
-    return any(Polynomial.of(i).coefficient(var) == constant(1) for i in access.indices)
+    """Whether a subscript moves by one as ``var`` does: of `A(2*i)` and `A(i/2)`, sizes have names of their own."""
+    return any(Polynomial.of(i).coefficient(var) in (constant(1), constant(-1)) for i in access.indices)
 
 
 def _names(end: Polynomial) -> frozenset[str]:

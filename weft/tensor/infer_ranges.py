@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from weft.ir.errors import LanguageError
 from weft.ir.expr import Binary, Cast, Compare, Expr, Load, Var, idx
 from weft.ir.span import Span
 from weft.ir.visit import walk
@@ -24,6 +23,7 @@ from weft.tensor.program import Requirement
 from weft.tensor.ranges import Range, Ranges, dependency_order, mentions, mentions_any
 from weft.tensor.subscripts import ENDS, Access, Subscript, by_variable, subscripts_of
 from weft.tensor.text import describe, describe_access
+from weft.tensor.unresolved import all_tested, unresolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,9 @@ def infer_ranges(
         solved = _solve_round(unknown, accesses, ranges) or _solve_round(unknown, last_resort, ranges)
         solved = solved or _solve_tested(unknown, accesses, ranges)
         if not solved:
-            raise _unresolved(unknown, [*accesses, *last_resort], ranges)
+            everything = [*accesses, *last_resort]
+            allowed = {n: _end_of_tested(s, unknown, ranges) for n, s in all_tested(unknown, everything).items()}
+            raise unresolved(unknown, everything, ranges, allowed)
         for name, hi in solved.items():
             ranges.known[name] = Range(constant(0), hi)
             del unknown[name]
@@ -68,10 +70,12 @@ def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges:
         elif (hi := _solve(subscript, unknown, ranges)) is not None:
             _narrow(solved, subscript, hi, ranges)
             ends.setdefault(subscript.var.name, []).append((subscript.access, hi))
-    ranges.cuts += [cut for name, found in ends.items() if (cut := find_cut(unknown[name], found)) is not None]
     for subscript in tested:
-        if subscript.var.name in solved:
-            _narrow(solved, subscript, _solve_beyond_tests(subscript, unknown, ranges), ranges)
+        found = ends.get(subscript.var.name)
+        if found is not None and (hi := _solve_beyond_tests(subscript, unknown, ranges)) is not None:
+            _narrow(solved, subscript, hi, ranges)
+            found.append((subscript.access, hi))
+    ranges.cuts += [cut for name, found in ends.items() if (cut := find_cut(unknown[name], found)) is not None]
     return solved
 
 
@@ -255,45 +259,3 @@ def _never_negative(index: Polynomial, ranges: Ranges) -> bool:
 
 def _text(access: Access) -> str:
     return describe_access(access.buffer.name, access.indices)
-
-
-def _unresolved(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> LanguageError:
-    """Each variable, the accesses that mention it, and what to add."""
-    first = next(iter(unknown.values()))
-    plural = "s" if len(unknown) > 1 else ""
-    names = ", ".join(f"`{n}`" for n in unknown)
-    tested = {n: s for n, s in by_variable(subscripts_of(unknown, accesses)).items() if all(x.is_tested for x in s)}
-    reasons = [_tested_reason(tested[n]) if n in tested else _reason(n, unknown, accesses) for n in unknown]
-    clauses = ", ".join(f"{n} in 0:{describe(tested[n][0].size.expr()) if n in tested else '...'}" for n in unknown)
-    return LanguageError(
-        f"unknown range of index variable{plural} {names}",
-        span=first.span,
-        why="; ".join(reasons),
-        help=f"add `where {clauses}` with the range you mean{_other_ends(tested, unknown, ranges)}",
-    )
-
-
-def _tested_reason(subscripts: Sequence[Subscript]) -> str:
-    name = subscripts[0].var.name
-    texts = list(dict.fromkeys(f"`{_text(s.access)}`" for s in subscripts))
-    are = "is read only where a test" if len(texts) == 1 else "are read only where tests"
-    hold = "holds" if len(texts) == 1 else "hold"
-    return f"{' and '.join(texts)} {are} of `{name}` {hold}, so nothing says where `{name}` ends"
-
-
-def _other_ends(tested: Mapping[str, Sequence[Subscript]], unknown: Mapping[str, Var], ranges: Ranges) -> str:
-    """How far the tests would let each variable go."""
-    ends = {n: _end_of_tested(s, unknown, ranges) for n, s in tested.items()}
-    told = [f"`{n}` in 0:{describe(e.expr())}" for n, e in ends.items() if e is not None and e != tested[n][0].size]
-    return f"; the tests would allow {', '.join(told)}" if told else ""
-
-
-def _reason(name: str, unknown: Mapping[str, Var], accesses: Sequence[Access]) -> str:
-    seen = [a for a in accesses if any(mentions(i, name) for i in a.indices)]
-    if not seen:
-        return f"no access to a tensor of known size mentions `{name}`"
-    texts = list(dict.fromkeys(f"`{_text(a)}`" for a in seen))
-    others = [n for n in unknown if n != name and any(mentions(i, n) for a in seen for i in a.indices)]
-    if others:
-        return f"`{name}` is tied to {', '.join(f'`{o}`' for o in others)} in {', '.join(texts)}"
-    return f"`{name}` cannot be solved from {', '.join(texts)}: the subscript is not affine in it"

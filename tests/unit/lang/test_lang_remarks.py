@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import warnings
 from pathlib import Path
@@ -13,6 +14,7 @@ import weft
 from weft.cli.main import main
 from weft.ir.remark import REMARKS
 from weft.lang.parse import parse_programs
+from weft.operators.interface import Interface
 
 X = np.float32([1, 2, 3, 4, 5, 6])
 
@@ -50,6 +52,16 @@ TOLD: list[tuple[str, list[str], str]] = [
     ),
     ("def f(float(N) X) -> (Y) { Y(i) = X(i) * -(i/2 + 1) + sqrt(1/2) }", ["integer-division"] * 2, ""),
     ("def f(float(N) X, int32(N) I) -> (float(N) Y) { Y(i) = I(i)/2 }", ["integer-division"], ""),
+    ("def f(int8(N) A, int8(N) B) -> (int32 s) { s +=! A(i) * B(i) }", ["narrow-arithmetic"], ""),
+    ("def f(uint8(N) A, uint8(N) B) -> (m) { m(i) = (A(i) + B(i)) / 2.0 }", ["narrow-arithmetic"], ""),
+    ("def f(uint8(N) A) -> (m) { m(i) = int(A(i) * A(i)) }", ["narrow-arithmetic"], ""),
+    ("def f(uint8(N) A) -> (s) { s +=! A(i) }", ["narrow-arithmetic"], ""),
+    (
+        "def f(float(T) X, float(K) W) -> (Y) { Y(t) +=! (t+k >= 1 ? X(t+k-1) : 0.0) * W(k) where t in 0:T }",
+        ["cut-range"],
+        "",
+    ),
+    ("def f(float(T) X, float(K) W) -> (Y) { Y(t) +=! X(t-k) * W(k) where t in 0:T }", ["cut-range"], ""),
     ("def f(float(N) X) -> (float(N) Y) { Y(2*i) = X(2*i) }", ["uncovered-output"], ""),
     ("def f(float(N,N) X) -> (float(N,N) Y) { Y(i,j) = X(i,j) + X(i+1,j) where j in 0:N }", ["uncovered-output"], ""),
     ("def f(float(N) A) -> (float(20) O) { O(i) = A(i) }", ["uncovered-output"], ""),
@@ -63,6 +75,8 @@ TOLD: list[tuple[str, list[str], str]] = [
 ]
 #: What is meant so, as far as can be told.
 QUIET = [
+    "def f(uint8(N) A, uint8(N) B) -> (uint8 s, uint8(N) C) { s +=! A(i)\n C(i) = A(i) + B(i) }",
+    "def f(uint8(N) A) -> (y) { y(i) = A(i) * 2 + 1 }",
     "def f(float(N) X) -> (float(N) Y) { Y(i) = X(i) + X(i+1) where i in 0:N-1 }",
     "def f(float(N) X) -> (float(N) Y) { Y(2*i) = X(2*i)\n Y(2*i+1) = X(2*i+1) }",
     "def f(float(N) X) -> (float(N) Y) { Y(0) = X(0)\n Y(i) = X(i) - X(i-1) where i in 1:N }",
@@ -107,6 +121,14 @@ def test_warnings_are_off_by_name() -> None:
         weft.define(TOLD[2][0])
         with pytest.raises(weft.Warning, match="uncovered-output"):
             weft.define(TOLD[0][0])
+
+
+@pytest.mark.filterwarnings("ignore::weft.Warning")
+def test_what_the_store_keeps_is_what_the_text_says() -> None:
+    op = weft.define(TOLD[0][0] + "  # once more")
+    interface = op.interface
+    assert interface.remarks
+    assert Interface.from_json(json.loads(json.dumps(interface.to_json())), interface.source) == interface
 
 
 def test_programs_with_remarks_can_be_pickled() -> None:

@@ -104,3 +104,44 @@ def test_points_are_those_that_the_formula_defines(seed: int, declared: bool) ->
             wanted = {min(defined, d)} if declared else {defined, *(n for n in (d, m, d + m) if n < defined)}
             assert run is None or run in wanted, (str(formula), sizes, run, defined)
     assert accepted
+
+
+WINDOW_TESTS = (
+    "t+k-1 >= 0 && t+k-1 < T", "t-k >= 0", "t+k < T", "2*t+k < T", "t >= k", "k <= t", "t+k >= 1", "t+k-1 < T",
+    "!(t+k >= T)", "t-k >= 0 && t-k < T", "0 <= t+k-2 && t+k-2 < T",
+)  # fmt: skip
+WINDOWS = ("t+k-1", "t-k", "t+k", "2*t+k", "t+k-2", "t", "T-1-t-k")
+
+
+def window_sum(test: str, place: str, t: int, taps: int, size: int) -> int | None:
+    """What ``X(place) * W(k)`` sums up to where the test holds; None where a read that is made goes outside."""
+    total = 0
+    for k in range(taps):
+        point = {"t": t, "k": k, "T": size}
+        if in_python(test, point):
+            found = in_python(place, point)
+            if not 0 <= found < size:
+                return None
+            total += (found + 1) * (k + 1) * 10
+    return total
+
+
+@pytest.mark.parametrize("stated", ["inferred", "declared", "where"])
+@pytest.mark.parametrize("test", WINDOW_TESTS)
+def test_windows_lose_no_tap_in_silence(test: str, stated: str) -> None:
+    output, clause = ("float(T) Y" if stated == "declared" else "Y"), (" where t in 0:T" if stated == "where" else "")
+    for place in WINDOWS:
+        text = f"def f(float(T) X, float(K) W) -> ({output}) {{ Y(t) +=! ({test} ? X({place}) : 0.0) * W(k){clause} }}"
+        try:
+            program = next(iter(parse_programs(text).values()))
+        except Error:
+            continue
+        for size, taps in ((7, 3), (3, 3), (5, 1), (4, 5)):
+            arguments = [np.arange(1, n + 1, dtype=np.float32) for n in (size, taps)]
+            arguments[1] *= 10
+            try:
+                result = evaluate(program, arguments)[0]
+            except Error:
+                continue
+            right = [window_sum(test, place, t, taps, size) for t in range(len(result))]
+            assert program.remarks or result.tolist() == [r or 0 for r in right], (text, size, taps)
