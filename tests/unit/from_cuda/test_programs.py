@@ -235,8 +235,8 @@ def test_options_of_nvcc() -> None:
     assert options.compile == ["-O3", "-Iinc", "-Iother", "-DN=4", "-std=c++14", "-fopenmp", "-Wall"]
     assert options.link == ["-lz", "-fopenmp"]
     assert [str(f) for f in options.files] == ["a.cu", "b.o"]
-    with pytest.raises(ArgumentError, match="unknown options: --ptx -rob"):
-        read_options(["--ptx", "a.cu", "-Xptxas", "-v", "-rob"])
+    with pytest.raises(ArgumentError, match="unknown options: --pty -rob"):
+        read_options(["--pty", "a.cu", "-Xptxas", "-v", "-rob"])
 
 
 def test_launches_written_with_spaces_are_read_as_nvcc_reads_them() -> None:
