@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from weft.from_cuda.kept_program import build_or_take
@@ -169,7 +169,7 @@ def _run(rest: Sequence[str]) -> int:
         return code if code >= 0 else 128 - code  # as shells have it
 
 
-def _report(refused: dict[str, str]) -> None:
+def _report(refused: Mapping[str, str]) -> None:
     from weft.from_cuda.demangle import source_name
 
     for kernel, why in refused.items():

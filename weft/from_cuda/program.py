@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -240,7 +240,7 @@ def _link(objects: list[Path], options: BuildOptions, folder: Path) -> Path:
     return to
 
 
-def _how_to_define(names: Sequence[str], options: BuildOptions) -> str | None:
+def _how_to_define(names: Collection[str], options: BuildOptions) -> str | None:
     """What would help a program that lacks ``names``."""
     if "main" in names:
         return "name the file that has `main` as well; -c makes an object, -shared a library"

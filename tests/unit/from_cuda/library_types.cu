@@ -88,6 +88,53 @@ int sparse(cusparseHandle_t h) {
   }
   return wrong;
 }
+// Bytes into ints and doubles by descriptors, with a result of its own.
+template <typename T, typename S> int described(cudaDataType type, cudaDataType sums, cublasComputeType_t compute) {
+  const int m = 4, n = 3, k = 5;
+  T a[m * k], b[k * n];
+  S c[m * n], d[m * n], alpha = 2, beta = 3;
+  for (int i = 0; i < m * k; i++) a[i] = (T)(i * 7 % 19 - 9);
+  for (int i = 0; i < k * n; i++) b[i] = (T)(i * 5 % 13 - 6);
+  for (int i = 0; i < m * n; i++) c[i] = i, d[i] = -1;
+  cublasLtHandle_t h;
+  cublasLtMatmulDesc_t how;
+  cublasLtMatrixLayout_t layouts[3];
+  cublasLtMatmulPreference_t preference;
+  cublasLtMatmulHeuristicResult_t found;
+  int wrong = 0, results, turned = CUBLAS_OP_T;
+  cublasLtCreate(&h);
+  cublasLtMatmulDescCreate(&how, compute, sums);
+  cublasLtMatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_TRANSA, &turned, 4);
+  cublasLtMatrixLayoutCreate(&layouts[0], type, k, m, k);
+  cublasLtMatrixLayoutCreate(&layouts[1], type, k, n, k);
+  cublasLtMatrixLayoutCreate(&layouts[2], sums, m, n, m);
+  cublasLtMatmulPreferenceCreate(&preference);
+  wrong += cublasLtMatmulAlgoGetHeuristic(h, how, layouts[0], layouts[1], layouts[2], layouts[2], preference, 1, &found, &results) != 0;
+  wrong += cublasLtMatmul(h, how, &alpha, a, layouts[0], b, layouts[1], &beta, c, layouts[2], d, layouts[2], nullptr, nullptr, 0, 0) != 0;
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < n; j++) {
+      S sum = 0;
+      for (int l = 0; l < k; l++) sum += (S)a[i * k + l] * (S)b[j * k + l];
+      wrong += d[j * m + i] != 2 * sum + 3 * c[j * m + i];
+    }
+  return wrong;
+}
+int sorted(cusparseHandle_t h) {
+  int offsets[] = {0, 3, 3, 5}, columns[] = {2, 0, 1, 1, 0}, order[5], rows[] = {1, 0, 1, 0}, across[] = {1, 1, 0, 0}, places[4];
+  cusparseMatDescr_t d;
+  cusparseCreateMatDescr(&d);
+  size_t bytes;
+  int wrong = cusparseXcsrsort_bufferSizeExt(h, 3, 3, 5, offsets, columns, &bytes) != 0;
+  cusparseCreateIdentityPermutation(h, 5, order);
+  wrong += cusparseXcsrsort(h, 3, 3, 5, d, offsets, columns, order, nullptr) != 0;
+  int expected[] = {0, 1, 2, 0, 1}, from[] = {1, 2, 0, 4, 3};
+  for (int i = 0; i < 5; i++) wrong += columns[i] != expected[i] || order[i] != from[i];
+  cusparseCreateIdentityPermutation(h, 4, places);
+  wrong += cusparseXcoosortByRow(h, 2, 2, 4, rows, across, places, nullptr) != 0;
+  int by_rows[] = {3, 1, 2, 0};
+  for (int i = 0; i < 4; i++) wrong += rows[i] != i / 2 || across[i] != i % 2 || places[i] != by_rows[i];
+  return wrong;
+}
 int main() {
   float *y;
   cudaMallocManaged(&y, 4);
@@ -101,7 +148,9 @@ int main() {
   cublasCreate(&h);
   cusparseHandle_t s;
   cusparseCreate(&s);
-  printf("%d %d %d\n", whole_products(h), vectors(h), sparse(s));
+  int described_wrong = described<int8_t, int>(CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I) +
+                        described<double, double>(CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F);
+  printf("%d %d %d %d\n", whole_products(h), vectors(h), sparse(s) + sorted(s), described_wrong);
   for (int i = 0; i < 2; i++)
     printf("%d\n", cublasGemmEx(h, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, y, y, CUDA_C_32F, 1, y, CUDA_C_32F, 1, y, y, CUDA_C_32F, 1,
                                 CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));

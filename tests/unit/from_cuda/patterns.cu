@@ -27,7 +27,27 @@ __global__ void table(float *x) {
   const float primes[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59};
   x[threadIdx.x] = primes[(threadIdx.x * 5) % 17];
 }
+template <class T> struct Is { static constexpr bool large = sizeof(T) > 4; };
+template <class T> struct Kinds { enum { large = Is<T>::large, two = 2 }; };
+template <int N, bool B> struct Box {
+  int x;
+  __device__ int get() { return x + N + B; }
+};
+__device__ double2 conjugate(double2 a) { return (double2){a.x, -a.y}; }
+__global__ void literals(double2 *x, int *y) {
+  x[threadIdx.x] = conjugate(x[threadIdx.x]);
+  Box<Kinds<float>::two, Kinds<float>::large> box{3};
+  y[threadIdx.x] = Box<Kinds<double>::two, Kinds<double>::large>{4}.get() + box.get();
+}
 int main() {
+  double2 *z;
+  int *n;
+  cudaMallocManaged(&z, 128);
+  cudaMallocManaged(&n, 32);
+  z[1] = make_double2(1, 2);
+  literals<<<1, 8>>>(z, n);
+  cudaDeviceSynchronize();
+  printf("%g %d\n", z[1].y, n[0]);
   float *x, *y;
   clock_t *t;
   cudaMallocManaged(&x, 1024);

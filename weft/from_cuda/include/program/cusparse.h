@@ -155,6 +155,20 @@ cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t, cusparseOperation_t, const
                                     cusparseConstDnVecDescr_t x, cusparseDnVecDescr_t y, cudaDataType compute,
                                     cusparseSpSVAlg_t, cusparseSpSVDescr_t);
 
+cusparseStatus_t cusparseCreateIdentityPermutation(cusparseHandle_t, int n, int *order);
+#define WEFT_SORT(kind) \
+  cusparseStatus_t cusparseX##kind##sort_bufferSizeExt(cusparseHandle_t, int m, int n, int count, const int *first, \
+                                                       const int *second, size_t *bytes);
+WEFT_SORT(csr) WEFT_SORT(csc) WEFT_SORT(coo)
+#undef WEFT_SORT
+cusparseStatus_t cusparseXcsrsort(cusparseHandle_t, int m, int n, int count, const cusparseMatDescr_t, const int *offsets,
+                                  int *columns, int *order, void *buffer);
+cusparseStatus_t cusparseXcscsort(cusparseHandle_t, int m, int n, int count, const cusparseMatDescr_t, const int *offsets,
+                                  int *rows, int *order, void *buffer);
+cusparseStatus_t cusparseXcoosortByRow(cusparseHandle_t, int m, int n, int count, int *rows, int *columns, int *order,
+                                       void *buffer);
+cusparseStatus_t cusparseXcoosortByColumn(cusparseHandle_t, int m, int n, int count, int *rows, int *columns, int *order,
+                                          void *buffer);
 cusparseStatus_t cusparseXcoo2csr(cusparseHandle_t, const int *rows, int count, int m, int *offsets, cusparseIndexBase_t base);
 cusparseStatus_t cusparseXcsr2coo(cusparseHandle_t, const int *offsets, int count, int m, int *rows, cusparseIndexBase_t base);
 cusparseStatus_t cusparseCsr2cscEx2_bufferSize(cusparseHandle_t, int m, int n, int count, const void *values,
