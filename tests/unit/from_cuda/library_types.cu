@@ -142,6 +142,9 @@ int main() {
   cudaDeviceSynchronize();
   __nv_fp8x4_e4m3 four(make_float4(1, -2, 0.5f, 448));
   float4 found = float4(four);
+  float4 halves = float4(__nv_fp8x4_e4m3(__floats2half2_rn(1, 2), __floats2half2_rn(3, 4)));
+  float2 brain = float2(__nv_fp8x2_e4m3(__floats2bfloat162_rn(5, 6)));
+  if (halves.x != 1 || halves.y != 2 || halves.z != 3 || halves.w != 4 || brain.x != 5 || brain.y != 6) printf("halves\n");
   float2 two = float2(__nv_fp8x2_e5m2(make_float2(-3, 57344)));
   printf("%g %g %g %g %g %g %g\n", *y, found.x, found.y, found.z, found.w, two.x, two.y);
   cublasHandle_t h;
