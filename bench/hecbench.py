@@ -58,7 +58,7 @@ _NONE_FAILED = re.compile(
     re.IGNORECASE,
 )
 _TIMES = re.compile(
-    r"time|\d\s*\(?(s|ms|us|ns|sec\w*)\)?\b|\bseconds?\b|[GM]B/s|[GMT]?FLOP|through|bandwidth|speed|fps|perf|elapsed|duration"
+    r"time|clock|cycles|\d\s*\(?(s|ms|us|ns|sec\w*)\)?\b|\bseconds?\b|[GM]B/s|[GMT]?FLOP|through|bandwidth|speed|fps|perf|elapsed|duration"
     r"|per second|latency|/s\b|0x[0-9a-f]{6}",
     re.IGNORECASE,
 )

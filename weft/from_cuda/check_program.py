@@ -20,7 +20,6 @@ from weft.from_cuda.toolchain import INCLUDE, NATIVE
 from weft.ir.span import Source, Span
 from weft.sanitizer.findings import Finding, Party
 
-
 #: The exit code of a program that took too long, as `timeout` has it, and seconds that it has to say where it was.
 ENDED, _GRACE = 124, 10
 

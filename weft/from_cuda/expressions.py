@@ -25,7 +25,8 @@ from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, const, idx
 #: Nodes that stand for what is below them.
 _THROUGH = frozenset({
     "ParenExpr", "ExprWithCleanups", "MaterializeTemporaryExpr", "ConstantExpr", "SubstNonTypeTemplateParmExpr",
-    "CXXBindTemporaryExpr", "CompoundLiteralExpr", "CXXDefaultArgExpr", "CXXDefaultInitExpr", "FullExpr", "CXXStdInitializerListExpr",
+    "CXXBindTemporaryExpr", "CompoundLiteralExpr", "CXXDefaultArgExpr", "CXXDefaultInitExpr", "FullExpr",
+    "CXXStdInitializerListExpr",
 })  # fmt: skip
 #: What an operand of an asm statement begins with.
 _CONSTRAINT = re.compile(r"[=+&]*[rlfdhnq]|memory")

@@ -14,6 +14,7 @@ from weft.from_cuda.places import assign
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import Nothing, Value
 from weft.from_cuda.variables import declare_variable
+from weft.from_cuda.waiting import refuse_waiting
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, cast, const, idx
 from weft.ir.stmt import Assign, Break, Continue, For, If, Return, While
@@ -239,6 +240,8 @@ def run_body(c: Context, body: Node | None, step: Callable[[], None] | None) -> 
 
 
 def _while_loop(c: Context, n: Node, test: Node | None, step: Node | None, body: Node | None) -> None:
+    refuse_waiting(c, n)
+
     def advance() -> None:
         if step is not None:
             expression(c, step)
@@ -265,6 +268,7 @@ def _while(c: Context, n: Node) -> None:
 
 
 def _do(c: Context, n: Node) -> None:
+    refuse_waiting(c, n)
     body, test = n.inner
 
     def again() -> None:

@@ -131,6 +131,10 @@ int sorted(cusparseHandle_t h) {
   for (int i = 0; i < 5; i++) wrong += columns[i] != expected[i] || order[i] != from[i];
   cusparseCreateIdentityPermutation(h, 4, places);
   wrong += cusparseXcoosortByRow(h, 2, 2, 4, rows, across, places, nullptr) != 0;
+  float a[] = {1, 0, 9, 0, 0, 9, 2, 3, 9};  // two rows of three columns, three apart
+  int counts[3], total;
+  wrong += cusparseSnnz(h, CUSPARSE_DIRECTION_ROW, 2, 3, d, a, 3, counts, &total) != 0 || total != 3 || counts[0] != 2 || counts[1] != 1;
+  wrong += cusparseSnnz(h, CUSPARSE_DIRECTION_COLUMN, 2, 3, d, a, 3, counts, &total) != 0 || counts[1] != 0 || counts[2] != 2;
   int by_rows[] = {3, 1, 2, 0};
   for (int i = 0; i < 4; i++) wrong += rows[i] != i / 2 || across[i] != i % 2 || places[i] != by_rows[i];
   return wrong;

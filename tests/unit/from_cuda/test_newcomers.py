@@ -49,3 +49,16 @@ def test_functions_of_libraries_that_were_not_there(tmp_path: Path) -> None:
         "weft: cublasLtMatmul does not support these types, orders or epilogues here: it does nothing and gives "
         "CUBLAS_STATUS_NOT_SUPPORTED (15)"
     ]
+
+
+def test_threads_that_wait_for_what_others_write(tmp_path: Path) -> None:
+    program = build(tmp_path, ("program.cu", Path(__file__).with_name("spinning.cu").read_text()))
+    expected = ["116 17", "16 17", "64", "512 8", "255 0", "32640"]
+    for threads in ("1", "2"):
+        found = run(program, WEFT_CUDA_TIMES=str(tmp_path / "times"), WEFT_NUM_THREADS=threads)
+        assert found.stdout.splitlines() == expected
+    assert run(program, WEFT_CUDA_SERIAL="1").stdout.splitlines() == expected
+    times = (line.split() for line in (tmp_path / "times").read_text().splitlines())
+    whole = {name for name, _, threads, _ in times if threads == "0"}
+    assert "_Z7countedPVf" in whole
+    assert not whole & {"_Z5chainPViPi", "_Z9backwardsPViPi", "_Z10in_a_blockPVi", "_Z4meetPjPiS0_"}

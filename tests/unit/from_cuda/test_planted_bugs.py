@@ -153,6 +153,9 @@ def test_a_kernel_that_does_not_end_says_where_it_was(tmp_path: Path, capfd: pyt
     assert weft_main(["cuda", "check", str(source), "--timeout", "2", "--ignore", "race", "--", "wait"]) == 1
     told = capfd.readouterr().err
     assert "ended with exit code 124" in told
-    assert "endless loop: the kernel does not end: this is where one of its threads was after 2 s (in kernel `wait`)" in told
+    assert (
+        "endless loop: the kernel does not end: this is where one of its threads was after 2 s (in kernel `wait`)"
+        in told
+    )
     for line in ("while (*x == 0)", "wait<<<1, 1>>>"):  # where it reads, and where it was launched
         assert f"{source}:{1 + SEVERAL[: SEVERAL.index(line)].count(chr(10))} " in told

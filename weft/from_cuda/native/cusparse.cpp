@@ -360,6 +360,19 @@ cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t, cusparseOperation_t operat
                 return solve<T>(operation, *(const T *)alpha, *a, (const T *)x->values, (T *)y->values))
 }
 
+#define WEFT_COUNT(letter, type) \
+  cusparseStatus_t cusparse##letter##nnz(cusparseHandle_t, cusparseDirection_t direction, int m, int n, const cusparseMatDescr_t, \
+                                         const type *a, int lda, int *counts, int *total) { \
+    bool by_rows = direction == CUSPARSE_DIRECTION_ROW; \
+    *total = 0; \
+    for (int i = 0; i < (by_rows ? m : n); ++i) counts[i] = 0; \
+    for (int64_t j = 0; j < n; ++j) \
+      for (int64_t i = 0; i < m; ++i) \
+        if (a[j * lda + i] != 0) ++counts[by_rows ? i : j], ++*total; \
+    return CUSPARSE_STATUS_SUCCESS; \
+  }
+WEFT_COUNT(S, float)
+WEFT_COUNT(D, double)
 cusparseStatus_t cusparseCreateIdentityPermutation(cusparseHandle_t, int n, int *order) {
   for (int i = 0; i < n; ++i) order[i] = i;
   return CUSPARSE_STATUS_SUCCESS;
