@@ -5,7 +5,6 @@ Thread by thread such a thread lets others run each time it has asked (`with_pau
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 

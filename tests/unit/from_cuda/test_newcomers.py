@@ -62,3 +62,13 @@ def test_threads_that_wait_for_what_others_write(tmp_path: Path) -> None:
     whole = {name for name, _, threads, _ in times if threads == "0"}
     assert "_Z7countedPVf" in whole
     assert not whole & {"_Z5chainPViPi", "_Z9backwardsPViPi", "_Z10in_a_blockPVi", "_Z4meetPjPiS0_"}
+
+
+def test_lanes_that_part_and_meet_in_branches_are_whole_grids(tmp_path: Path) -> None:
+    program = build(tmp_path, ("program.cu", Path(__file__).with_name("parted_lanes.cu").read_text()))
+    found = run(program, WEFT_CUDA_TIMES=str(tmp_path / "times"))
+    assert found.stdout.splitlines() == ["1 3 3000", "120 632 2016 0 1", "496"]
+    # Thread by thread, volatile accesses of a warp are not in step: its last kernel is left out.
+    assert run(program, WEFT_CUDA_SERIAL="1").stdout.splitlines()[:2] == found.stdout.splitlines()[:2]
+    times = (line.split() for line in (tmp_path / "times").read_text().splitlines())
+    assert {threads for _, _, threads, _ in times} == {"0"}
