@@ -2,7 +2,7 @@
 
 HeCBench's CUDA programs, drawn at random from those that need nothing but their checkout and CUDA's own libraries. Each
 is built as its makefile says, by `weft cuda run`'s own steps, and run with the makefile's arguments: repetitions cut to
-two, and where that takes too long the other sizes to an eighth and a 64th. What came of it is told by the program's
+two, and where that takes too long the other sizes to a 16th. What came of it is told by the program's
 own check, else by the numbers that its -omp version prints (g++, the same arguments), else by those of its own kernels run
 thread by thread. Results are kept in the folder of ``--work``, a file each: what is there is not run again.
 
@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,11 +47,18 @@ _FOREIGN_HEADERS = re.compile(
 )
 #: Options of OpenMP compilers for GPUs, which g++ does not know.
 _OFFLOADING = re.compile(r"^-(q|fi)openmp|^-fopenmp|^-m?(mp|gpu|tp)=|^--offload|^-Xopenmp|^-x?[hH]ost|^-Minfo")
-_PASSED = re.compile(r"\b(pass(ed)?|succe(ss|eded)|successful(ly)?|correct|verified|validated)\b", re.IGNORECASE)
-_FAILED = re.compile(r"\b(fail(s|ed|ure|ures)?|mismatch\w*|incorrect\w*|wrong|not (equal|match|correct)|unsuccessful)\b", re.IGNORECASE)
-_NONE_FAILED = re.compile(r"\b(no|0|zero)\s+(fail|mismatch|incorrect|wrong|error)|(fail\w*|mismatch\w*|wrong)\D{0,12}\b0\b(?!\.\d*[1-9])", re.IGNORECASE)
+_PASSED = re.compile(
+    r"\b(pass(ed)?|match(es|ed)?|succe(ss|eded)|successful(ly)?|correct|verified|validated)\b", re.IGNORECASE
+)
+_FAILED = re.compile(
+    r"\b(fail(s|ed|ure|ures)?|mismatch\w*|incorrect\w*|wrong|not (equal|match|correct)|unsuccessful)\b", re.IGNORECASE
+)
+_NONE_FAILED = re.compile(
+    r"\b(no|0|zero)\s+(fail|mismatch|incorrect|wrong|error)|(fail\w*|mismatch\w*|wrong)\D{0,12}\b0\b(?!\.\d*[1-9])",
+    re.IGNORECASE,
+)
 _TIMES = re.compile(
-    r"time|\d\s*\(?(s|ms|us|ns|sec\w*)\)?\b|\bseconds?\b|[GM]B/s|[GMT]?FLOP|through|bandwidth|speed|fps|perf|elapsed|duration"
+    r"time|clock|cycles|\d\s*\(?(s|ms|us|ns|sec\w*)\)?\b|\bseconds?\b|[GM]B/s|[GMT]?FLOP|through|bandwidth|speed|fps|perf|elapsed|duration"
     r"|per second|latency|/s\b|0x[0-9a-f]{6}",
     re.IGNORECASE,
 )
@@ -101,7 +108,11 @@ def read_program(folder: Path) -> Program | None:
     runs = tuple(tuple(words[1:]) for words in _executed(folder))
     if not sources or not runs or not all((folder / s).is_file() for s in sources):
         return None
-    if any(_needs(folder, argument) for run in runs for argument in run) or _lacks_inputs(folder) or _includes_foreign(folder):
+    if (
+        any(_needs(folder, argument) for run in runs for argument in run)
+        or _lacks_inputs(folder)
+        or _includes_foreign(folder)
+    ):
         return None
     return Program(folder.name.rpartition("-")[0], folder, tuple(sources), tuple(flags), runs)
 
@@ -112,7 +123,12 @@ def _make(folder: Path, *more: str) -> str | None:
     with tempfile.TemporaryDirectory() as empty:  # no nvcc that is installed is asked for anything
         environment = {**os.environ, "MAKEFLAGS": "", "PATH": f"{empty}:/usr/bin:/bin"}
         done = subprocess.run(
-            ["make", "-n", "-B", "DEVICE=cpu", *more], cwd=folder, capture_output=True, text=True, check=False, env=environment
+            ["make", "-n", "-B", "DEVICE=cpu", *more],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
         )
     return done.stdout.replace("\\\n", " ") if done.returncode == 0 else None
 
@@ -132,7 +148,19 @@ def _compiled(lines: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
             elif word.endswith(_SOURCES):
                 sources[word] = None
             elif word.startswith("-") and word not in ("-c", "-MD", "-MMD", "-MP"):
-                joined = word in ("-Xcompiler", "-I", "-D", "-L", "-include", "-isystem", "-ccbin", "-gencode", "-arch", "-x", "-Xptxas")
+                joined = word in (
+                    "-Xcompiler",
+                    "-I",
+                    "-D",
+                    "-L",
+                    "-include",
+                    "-isystem",
+                    "-ccbin",
+                    "-gencode",
+                    "-arch",
+                    "-x",
+                    "-Xptxas",
+                )
                 flags[f"{word}\0{rest.pop(0)}" if joined and rest else word] = None
     return list(sources), [part for flag in flags for part in flag.split("\0")]
 
@@ -152,8 +180,11 @@ def _words(line: str) -> list[str]:
 
 def _needs(folder: Path, argument: str) -> bool:
     """Whether an argument names a file in a folder that is not there."""
-    return "/" in argument and bool(re.search(r"[a-zA-Z]", argument)) and not (folder / argument).parent.is_dir() or (
-        "/" in argument and "." in Path(argument).name and not (folder / argument).exists() and argument.startswith(("../", "./data", "data"))
+    return ("/" in argument and bool(re.search(r"[a-zA-Z]", argument)) and not (folder / argument).parent.is_dir()) or (
+        "/" in argument
+        and "." in Path(argument).name
+        and not (folder / argument).exists()
+        and argument.startswith(("../", "./data", "data"))
     )
 
 
@@ -177,7 +208,7 @@ def smaller(program: Program) -> Iterator[tuple[str, tuple[tuple[str, ...], ...]
         return
     runs = tuple(_fewer(run) for run in program.runs)
     yield ("repetitions" if runs != program.runs else ""), runs
-    for divisor in (8, 64):
+    for divisor in (16,):
         cut = tuple(_divided(run, divisor) for run in runs)
         if cut != runs:
             yield f"sizes / {divisor}", cut
@@ -192,9 +223,7 @@ def _fewer(run: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _divided(run: tuple[str, ...], divisor: int) -> tuple[str, ...]:
-    return tuple(
-        str(max(int(word) // divisor, 64)) if word.isdigit() and int(word) > 64 else word for word in run
-    )
+    return tuple(str(max(int(word) // divisor, 64)) if word.isdigit() and int(word) > 64 else word for word in run)
 
 
 # Running
@@ -208,11 +237,23 @@ def run_once(command: Sequence[str], folder: Path, seconds: float, threads: int 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "WEFT_NUM_THREADS": str(threads), "PYTHONSAFEPATH": "1", **more}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(threads),
+        "WEFT_NUM_THREADS": str(threads),
+        "PYTHONSAFEPATH": "1",
+        **more,
+    }
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         running = subprocess.Popen(
-            command, cwd=folder, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment,
-            start_new_session=True, preexec_fn=limit,
+            command,
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=limit,
         )
         try:
             code = running.wait(10 * seconds)
@@ -242,7 +283,19 @@ def copied(program: Program, work: Path) -> Program:
 
 
 def _weft(program: Program, arguments: Sequence[str], *switches: str) -> list[str]:
-    return [sys.executable, "-m", "weft", "cuda", "run", "--report", *switches, *program.flags, *program.sources, "--", *arguments]
+    return [
+        sys.executable,
+        "-m",
+        "weft",
+        "cuda",
+        "run",
+        "--report",
+        *switches,
+        *program.flags,
+        *program.sources,
+        "--",
+        *arguments,
+    ]
 
 
 def try_program(program: Program, openmp: Program | None, seconds: float) -> Result:
@@ -271,7 +324,11 @@ def _thread_by_thread(printed: str) -> tuple[str, ...]:
 
 def without_report(printed: str) -> str:
     """What the program itself printed: the report of `weft cuda run` comes at the end."""
-    return printed.partition(": thread by thread: ")[0].rpartition("\n")[0] if ": thread by thread: " in printed else printed
+    return (
+        printed.partition(": thread by thread: ")[0].rpartition("\n")[0]
+        if ": thread by thread: " in printed
+        else printed
+    )
 
 
 def own_check(printed: str) -> str:
@@ -282,7 +339,14 @@ def own_check(printed: str) -> str:
     return "passed" if any(_PASSED.search(line) or _NONE_FAILED.search(line) for line in lines) else ""
 
 
-def judge(result: Result, program: Program, openmp: Program | None, runs: Sequence[Sequence[str]], printed: Sequence[tuple[int, str]], seconds: float) -> Result:
+def judge(
+    result: Result,
+    program: Program,
+    openmp: Program | None,
+    runs: Sequence[Sequence[str]],
+    printed: Sequence[tuple[int, str]],
+    seconds: float,
+) -> Result:
     text = "\n".join(t for _, t in printed)
     if bad := next(((code, t) for code, t in printed if code != 0), None):
         return _broken(result, *bad)
@@ -293,7 +357,11 @@ def judge(result: Result, program: Program, openmp: Program | None, runs: Sequen
     if not ours:
         return dataclasses.replace(result, word="ran", told="it prints nothing that could be compared")
     differs = ""
-    if openmp is not None and (theirs := openmp_numbers(openmp, runs, seconds)) is not None and len(theirs) == len(ours):
+    if (
+        openmp is not None
+        and (theirs := openmp_numbers(openmp, runs, seconds)) is not None
+        and len(theirs) == len(ours)
+    ):
         if close(ours, theirs):
             return dataclasses.replace(result, word="as OpenMP", told=f"{len(ours)} numbers")
         differs = "its OpenMP version prints others; "
@@ -309,11 +377,15 @@ def _broken(result: Result, code: int, printed: str) -> Result:
     return dataclasses.replace(result, word="failed", told=f"exit code {code}: {last.strip()[:160]}")
 
 
-def _against_threads(result: Result, program: Program, runs: Sequence[Sequence[str]], ours: list[float], differs: str, seconds: float) -> Result:
+def _against_threads(
+    result: Result, program: Program, runs: Sequence[Sequence[str]], ours: list[float], differs: str, seconds: float
+) -> Result:
     try:
         texts = [run_once(_weft(program, run, "--serial"), program.folder, 3 * seconds)[1] for run in runs]
     except Stopped:
-        return dataclasses.replace(result, word="ran", told=f"{differs}threads one by one took too long to compare with")
+        return dataclasses.replace(
+            result, word="ran", told=f"{differs}threads one by one took too long to compare with"
+        )
     serial = numbers(without_report("\n".join(texts)))
     if len(serial) == len(ours) and close(ours, serial):
         return dataclasses.replace(result, word="as threads", told=f"{differs}{len(ours)} numbers".strip())
@@ -348,7 +420,10 @@ def numbers(printed: str) -> list[float]:
 
 
 def close(some: Sequence[float], others: Sequence[float]) -> bool:
-    return all(a == b or abs(a - b) <= 1e-6 + 2e-3 * max(abs(a), abs(b)) or (a != a and b != b) for a, b in zip(some, others, strict=True))
+    return all(
+        a == b or abs(a - b) <= 1e-6 + 2e-3 * max(abs(a), abs(b)) or (a != a and b != b)
+        for a, b in zip(some, others, strict=True)
+    )
 
 
 def _line(pattern: re.Pattern[str], text: str) -> str:
@@ -358,7 +433,9 @@ def _line(pattern: re.Pattern[str], text: str) -> str:
 # Times
 
 
-def compare_times(program: Program, openmp: Program | None, rounds: int, seconds: float, runs: Sequence[Sequence[str]]) -> float | None:
+def compare_times(
+    program: Program, openmp: Program | None, rounds: int, seconds: float, runs: Sequence[Sequence[str]]
+) -> float | None:
     """How many times as fast as the OpenMP version, by what both print of their time: in turns, medians of ``rounds``."""
     built = build_openmp(openmp) if openmp is not None else None
     if built is None or openmp is None:
@@ -372,7 +449,11 @@ def compare_times(program: Program, openmp: Program | None, rounds: int, seconds
                 command = _weft(program, run) if start is None else [*start, *run]
                 for label, value in printed_times(run_once(command, folder, seconds)[1]):
                     told[which].setdefault(label, []).append(value)
-    ratios = [statistics.median(told[1][k]) / statistics.median(told[0][k]) for k in told[0].keys() & told[1].keys() if min(told[0][k]) > 0]
+    ratios = [
+        statistics.median(told[1][k]) / statistics.median(told[0][k])
+        for k in told[0].keys() & told[1].keys()
+        if min(told[0][k]) > 0
+    ]
     return statistics.geometric_mean(ratios) if ratios and min(ratios) > 0 else None
 
 
@@ -380,9 +461,9 @@ def printed_times(printed: str) -> Iterator[tuple[str, float]]:
     """Lines that tell the time of kernels: what they say, and how long."""
     seen: Counter[str] = Counter()
     for line in printed.splitlines():
-        found = re.search(r"(.*time.*?[:=]?\s*)([\d.]+(?:e[-+]?\d+)?)\s*\(?(s|ms|us|ns|sec\w*)\b", line, re.IGNORECASE) or re.search(
-            r"(.*time.*\((?:s|ms|us|ns|sec\w*)\)\D*)([\d.]+(?:e[-+]?\d+)?)()", line, re.IGNORECASE
-        )
+        found = re.search(
+            r"(.*time.*?[:=]?\s*)([\d.]+(?:e[-+]?\d+)?)\s*\(?(s|ms|us|ns|sec\w*)\b", line, re.IGNORECASE
+        ) or re.search(r"(.*time.*\((?:s|ms|us|ns|sec\w*)\)\D*)([\d.]+(?:e[-+]?\d+)?)()", line, re.IGNORECASE)
         if found and "host" not in line.lower() and "cpu" not in line.lower():
             label = re.sub(r"[\d.]+", "#", found.group(1)).strip().lower() + found.group(3)
             seen[label] += 1
@@ -402,7 +483,10 @@ def drawn(checkout: Path, seed: int, count: int) -> list[str]:
 def page(results: Sequence[Result], count: int, seed: int) -> str:
     counts = Counter(r.word for r in results)
     good = sum(counts[word] for word in RIGHT)
-    rows = [f"| {r.name} | {r.word} | {r.cut} | {len(r.by_threads) or ''} | {_reason(r)} |" for r in sorted(results, key=lambda r: r.name)]
+    rows = [
+        f"| {r.name} | {r.word} | {r.cut} | {len(r.by_threads) or ''} | {_reason(r)} |"
+        for r in sorted(results, key=lambda r: r.name)
+    ]
     return "\n".join([
         "# HeCBench on a CPU", "",
         f"{count} programs of [HeCBench](https://github.com/zjin-lcf/HeCBench), drawn at random (seed {seed}) from those that need",
@@ -433,7 +517,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60.0, help="of the processor, for each process of a run")
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--again", nargs="*", default=[], help="programs, or words (wrong, failed ...), to be tried again")
+    parser.add_argument(
+        "--again", nargs="*", default=[], help="programs, or words (wrong, failed ...), to be tried again"
+    )
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "weft-hecbench")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--times", action="store_true")
@@ -466,7 +552,10 @@ def _try_or_take(name: str, options: argparse.Namespace) -> Result | None:
             return result
     result = try_program(*_versions(name, options), options.seconds)
     kept.write_text(json.dumps(dataclasses.asdict(result)))
-    print(f"{name:28} {result.word:10} {result.seconds:6.1f} s {result.cut:14} {result.told} {' '.join(result.by_threads)[:300]}", flush=True)
+    print(
+        f"{name:28} {result.word:10} {result.seconds:6.1f} s {result.cut:14} {result.told} {' '.join(result.by_threads)[:300]}",
+        flush=True,
+    )
     return result
 
 

@@ -1,4 +1,4 @@
-"""What `bench.hecbench` has to know of single programs of HeCBench: sizes that a CPU ends with, and what was found by hand."""
+"""What `bench.hecbench` knows of single programs of HeCBench: sizes for a CPU, and what was found by hand."""
 
 from __future__ import annotations
 

@@ -27,9 +27,16 @@ def check(rest: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="weft cuda check", add_help=False)
     parser.add_argument("--html", type=Path)
     parser.add_argument("--ignore", action="append", default=[], choices=get_args(Kind))
+    parser.add_argument("--timeout", type=_seconds)
     ours, build = parser.parse_known_args(given)
-    report = check_program(read_options(build), arguments, os.environ, ours.ignore)
+    report = check_program(read_options(build), arguments, os.environ, ours.ignore, ours.timeout)
     print(report, file=sys.stderr)
     if ours.html is not None:
         ours.html.write_text(findings_page(report), encoding="utf-8")
     return 1 if report.findings else report.code
+
+
+def _seconds(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return int(text)

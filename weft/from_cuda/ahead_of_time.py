@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from weft.from_cuda.demangle import source_name
 from weft.from_cuda.device_text import text_constant
 from weft.from_cuda.kept_code import ANY, GridCode, KeptCode, Refusal
 from weft.from_cuda.kept_launches import known_launches
@@ -27,7 +28,8 @@ def grid_objects(unit: str, kept: KeptCode, kernels: Sequence[str]) -> dict[str,
             else:
                 rows.append((kernel, launch, code))
         for reason, launch in refused.items():
-            print(f"{kernel} ({launch}) runs thread by thread: {reason}", file=sys.stderr)
+            where = "" if launch == ANY else f" ({launch})"
+            print(f"{source_name(kernel)}{where} runs thread by thread: {reason}", file=sys.stderr)
     if not rows:
         return {}
     objects = {code.entry: code.object for _, _, code in rows}

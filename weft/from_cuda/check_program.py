@@ -20,6 +20,9 @@ from weft.from_cuda.toolchain import INCLUDE, NATIVE
 from weft.ir.span import Source, Span
 from weft.sanitizer.findings import Finding, Party
 
+#: The exit code of a program that took too long, as `timeout` has it, and seconds that it has to say where it was.
+ENDED, _GRACE = 124, 10
+
 
 @dataclass(slots=True)
 class ProgramReport:
@@ -42,21 +45,34 @@ class ProgramReport:
 
 
 def check_program(
-    options: BuildOptions, arguments: Sequence[str], environment: Mapping[str, str], ignored: Collection[str] = ()
+    options: BuildOptions,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    ignored: Collection[str] = (),
+    seconds: int | None = None,
 ) -> ProgramReport:
-    """Builds the program of ``options``, runs it watched, and reports; findings of ``ignored`` kinds are left out."""
+    """Builds the program of ``options``, runs it watched, for ``seconds`` at most, and reports; findings of ``ignored``
+    kinds are left out."""
     options.watched = True
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
-        code, findings = run_watched(build_or_take(options, Path(folder)), arguments, environment)
+        code, findings = run_watched(build_or_take(options, Path(folder)), arguments, environment, seconds)
     return ProgramReport(options.files[0].name, code, [f for f in findings if f.kind not in ignored])
 
 
-def run_watched(program: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[int, list[Finding]]:
+def run_watched(
+    program: Path, arguments: Sequence[str], environment: Mapping[str, str], seconds: int | None = None
+) -> tuple[int, list[Finding]]:
     """The exit code of a program that was built to be watched, and what was found."""
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
         found = Path(folder) / "findings"
         watched = {**environment, **watching(found)}
-        code = subprocess.run([str(program), *arguments], env=watched, check=False).returncode
+        if seconds is not None:  # it ends itself, and says where it was
+            watched["WEFT_CUDA_CHECK_SECONDS"] = str(seconds)
+        try:
+            late = None if seconds is None else seconds + _GRACE
+            code = subprocess.run([str(program), *arguments], env=watched, check=False, timeout=late).returncode
+        except subprocess.TimeoutExpired:
+            code = ENDED
         findings = read_findings(found, program)
     if code < 0:
         what = f"the program was ended by signal {-code}"
@@ -81,7 +97,47 @@ def read_findings(found: Path, program: Path, sources: Mapping[str, Source] | No
     for row in rows:
         if "number" in row:
             findings[row["number"]].count = row["count"]
-    return findings
+    return causes_first(join_leaks(findings))
+
+
+def join_leaks(findings: Sequence[Finding]) -> list[Finding]:
+    """Leaks of one line as one: a loop that is written out allocates in several places."""
+    joined: dict[object, Finding] = {}
+    for number, finding in enumerate(findings):
+        size = _LEAK.match(finding.what)
+        span = finding.parties[0].span if finding.parties else None
+        known = finding.kind == "leak" and size is not None and span is not None
+        key = (span.source.name, span.line, size[3]) if known and span and size else number
+        first = joined.setdefault(key, finding)
+        if first is not finding:
+            first.count += finding.count
+        if known and size and (finding.count > 1 or first is not finding):
+            first.what = _leaked(first, finding, size)
+    for finding in joined.values():
+        finding.count = 1 if finding.kind == "leak" and finding.count > 1 else finding.count
+    return list(joined.values())
+
+
+_LEAK = re.compile(r"(\d+) bytes( in \d+ pieces)? (.*)$")
+
+
+def _leaked(first: Finding, last: Finding, size: re.Match[str]) -> str:
+    """All that was lost: of a finding with a number, that many of its size."""
+    before = _LEAK.match(first.what)
+    assert before is not None
+    lost = int(size[1]) * last.count + (int(before[1]) if first is not last else 0)
+    return f"{lost} bytes in {first.count} pieces {size[3]}"
+
+
+def causes_first(findings: Sequence[Finding]) -> list[Finding]:
+    """A barrier that threads miss comes before what follows from it in the same kernel."""
+
+    def place(number: int) -> tuple[int, int, int]:
+        kernel = findings[number].what.rpartition(" (in kernel ")[2]
+        first = next(n for n, f in enumerate(findings) if n == number or f.what.endswith(f"(in kernel {kernel}"))
+        return first, findings[number].kind != "divergent barrier", number
+
+    return [findings[n] for n in sorted(range(len(findings)), key=place)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from weft.ir.dtype import DType
 from weft.ir.expr import Const, Expr, Unary, Var
 from weft.ir.interval import Interval
 from weft.ir.span import Span
-from weft.ir.stmt import Alloc, Kernel, Let, Param, Seq, Stmt
+from weft.ir.stmt import Alloc, Barrier, Kernel, Let, Param, Seq, Stmt
 from weft.ir.visit import free_vars, substitute
 
 #: So many variables deep.
@@ -54,6 +54,8 @@ class Facts:
     window_bytes: int = 0
     #: Local variables that must be memory: their address is kept, or elements behind it are asked for.
     in_memory: set[str] = field(default_factory=set)
+    #: Branches that lanes of a warp part at, with meetings in them that only those who come there are meant by.
+    parted: set[str] = field(default_factory=set)
     is_new: bool = False
 
     def learn(self, known: set[str], key: str) -> None:
@@ -190,8 +192,18 @@ class Context:
         self.fixed: set[str] = set()
         self.kept: dict[str, Expr] = {}
         self.span: Span | None = None
+        #: Branches with meetings of those lanes only that come there.
+        self.branches: set[str] = set()
+        self.meetings: list[Barrier] = []
 
     # ---- code
+
+    def meet(self, *, parted: bool) -> None:
+        """A barrier of the warp; ``parted``: of the lanes that are there, wherever the others are."""
+        barrier = Barrier("warp", span=self.span)
+        self.emit(barrier)
+        if parted:
+            self.meetings.append(barrier)
 
     def emit(self, statement: Stmt) -> None:
         self.items.append(statement)

@@ -34,6 +34,18 @@ def programs_name(name: str) -> str | None:
     return text
 
 
+def source_name(name: str) -> str:
+    """``scale<float>`` for ``_Z5scaleIfEvPT_``: what a mangled name stands for, without parameters and type."""
+    text = (programs_name(name) or name).replace("(anonymous namespace)::", "")
+    depth = 0
+    for at, letter in enumerate(text):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and depth == 0 and at:
+            text = text[:at]
+            break
+    return text.removeprefix("void ") or name
+
+
 def short_name(name: str) -> str:
     """The last part of what a mangled name stands for."""
     return last_part(demangle(name) or name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from weft.from_cuda.device_linking import linked_functions, linked_variables, show_functions
 from weft.from_cuda.gpu_arithmetic import with_gpu_arithmetic
+from weft.from_cuda.waiting import with_pauses
 from weft.ir.errors import UnsupportedError
 
 _NAME = r'@(?:"[^"]+"|[\w.$]+)'
@@ -24,7 +25,10 @@ _BUILT_IN = frozenset({"@threadIdx", "@blockIdx", "@blockDim", "@gridDim"})
 _WAITS = frozenset({
     "@weft_sync_threads", "@weft_sync_threads_count", "@weft_sync_warp", "@weft_sync_grid", "@weft_ballot",
     "@weft_exchange", "@weft_active_mask", "@weft_yield", "@__assert_fail",
+    "@weft_pause", "@weft_pause_unless",
 })  # fmt: skip
+#: What threads call that wait for threads of other blocks too.
+_PAUSES = frozenset({"@weft_pause", "@weft_pause_unless"})
 #: How the names of kernels of our own headers begin: one thread of them takes a piece of the work.
 _OWN = "@_ZN12weft_library"
 #: What only a GPU's code generator understands in attributes; and `norecurse`, which kernels have: variables that one
@@ -47,11 +51,12 @@ def to_threads(text: str, unit: str, source: str, target: str, *, linked: bool =
     """``text`` of the unit called ``unit`` (``source``: see `kept_code`) for the processor that ``target`` (lines of
     layout and triple) names; ``linked``: units share functions and variables of the device."""
     _refuse(text)
+    text = with_pauses(text)
     kernels = {m.group(1): _split(m.group(2)) for m in _KERNEL.finditer(text)}
     defined, others = linked_functions(text) if linked else (frozenset[str](), frozenset[str]())
     shared = linked_variables(text) if linked else frozenset[str]()
     unknown = frozenset(f"@{name}" for name in others)  # these may do anything
-    waiting = _calling(text, _WAITS | unknown)
+    waiting, pausing = _calling(text, _WAITS | unknown), _calling(text, _PAUSES)
     text, variables = _place_globals(text)
     names = {*shared, *(variable[1:] for variable in variables)}
     symbols = {name: variable_symbol("" if name in shared else unit, name) for name in names}
@@ -68,7 +73,7 @@ def to_threads(text: str, unit: str, source: str, target: str, *, linked: bool =
         text = text.replace(f"\n{name} = internal ", f"\n{name} = ")
     text = show_functions(rename(text, {f"@{name}": symbol for name, symbol in symbols.items()}), defined | others)
     own = {name for name in kernels if name.startswith(_OWN)}
-    flags = {name: (name in waiting) | (name in own) << 1 for name in kernels}
+    flags = {name: (name in waiting) | (name in own) << 1 | (name in pausing) << 2 for name in kernels}
     text = with_gpu_arithmetic(text)
     tables = _tables(unit, source, kernels, flags, variables, symbols)
     readable = tuple(name[1:].strip('"') for name in kernels if name not in own)

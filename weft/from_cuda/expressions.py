@@ -25,7 +25,8 @@ from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, const, idx
 #: Nodes that stand for what is below them.
 _THROUGH = frozenset({
     "ParenExpr", "ExprWithCleanups", "MaterializeTemporaryExpr", "ConstantExpr", "SubstNonTypeTemplateParmExpr",
-    "CXXBindTemporaryExpr", "CXXDefaultArgExpr", "CXXDefaultInitExpr", "FullExpr", "CXXStdInitializerListExpr",
+    "CXXBindTemporaryExpr", "CompoundLiteralExpr", "CXXDefaultArgExpr", "CXXDefaultInitExpr", "FullExpr",
+    "CXXStdInitializerListExpr",
 })  # fmt: skip
 #: What an operand of an asm statement begins with.
 _CONSTRAINT = re.compile(r"[=+&]*[rlfdhnq]|memory")
@@ -76,7 +77,7 @@ def _through(c: Context, n: Node, go: Callable[[Context, Node], Value]) -> Value
 def lvalue(c: Context, n: Node) -> Place:
     """The place that an expression names."""
     if n.kind in _THROUGH:
-        if n.kind == "MaterializeTemporaryExpr":
+        if n.kind in ("MaterializeTemporaryExpr", "CompoundLiteralExpr"):
             return _temporary(c, n)
         return lvalue(c, n.inner[-1])
     found = PLACES.get(n.kind)

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weft.ir.errors import ArgumentError
+from weft.from_cuda.nvcc_table import NAMED, OPTIONS, REFUSED
+from weft.ir.errors import ArgumentError, UnsupportedError
 from weft.version import blake2b
 
 #: Suffixes of what is compiled as CUDA, as plain host code, and of what is only linked.
 CUDA, HOST, LINKED = (".cu",), (".c", ".cc", ".cpp", ".cxx", ".C"), (".o", ".a", ".so", ".obj")
 
-#: Options that take a value and say something of GPUs only.
-_IGNORED_WITH_VALUE = frozenset({
-    "-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code", "-maxrregcount",
-    "--maxrregcount", "-Xptxas", "--ptxas-options", "-Xnvlink", "--nvlink-options", "-ccbin", "--compiler-bindir",
-    "--gpu-name", "-t", "--threads", "--cudart", "-cudart", "-diag-suppress", "--diag-suppress", "-Xcudafe",
-})  # fmt: skip
-_IGNORED = frozenset({
-    "-use_fast_math", "--use_fast_math", "-dlto",
-    "-rdc=false", "--relocatable-device-code=false",
-    "--expt-relaxed-constexpr", "-expt-relaxed-constexpr",
-    "--extended-lambda", "-extended-lambda", "--expt-extended-lambda", "-expt-extended-lambda", "-deviceemu",
-    "-restrict", "--restrict", "-m64", "--keep", "-keep", "-v", "--verbose", "-noeh", "-ftz=true", "-prec-div=false",
-    "-prec-sqrt=false", "-fmad=true", "-Wno-deprecated-gpu-targets", "-w",
-})  # fmt: skip
 #: What nvcc defines where device code of several units is linked.
 RELOCATABLE = "-D__CUDACC_RDC__"
 #: Code for debuggers: threads one by one, not optimized, with the variables of kernels.
 DEVICE_DEBUG = "--cuda-noopt-device-debug"
-_RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
-_TO_HOST = frozenset({"-Xcompiler", "--compiler-options"})
 #: CUDA's libraries: what programs need of them is in the runtime library.
 _OWN_LIBRARIES = frozenset({
     "cudart", "cudart_static", "cuda", "cublas", "cublasLt", "curand", "cufft", "cusparse", "cudadevrt", "nvToolsExt",
-    "cutil", "cutil_x86_64", "nvrtc",
+    "cutil", "cutil_x86_64", "nvrtc", "nvrtc_static", "cublas_static", "cublasLt_static", "curand_static",
+    "cufft_static", "cusparse_static", "culibos",
 })  # fmt: skip
 
 
@@ -59,6 +47,21 @@ class BuildOptions:
     depend: list[str] = field(default_factory=list)
     #: Where compilers are to list what they read.
     listed: Path | None = None
+    #: ``-E``, ``-M`` and ``-MM``: nothing is built, the text or what was read is written.
+    preprocess: str = ""
+    #: ``-lib``: objects are put into a static library.
+    library: bool = False
+    #: ``-odir``: where objects go.
+    folder: Path | None = None
+    #: ``-x``: what files are taken for, whatever they are called.
+    languages: dict[Path, str] = field(default_factory=dict)
+    #: The GPUs that were asked for, by number: told to who asks, and nothing more.
+    architectures: list[str] = field(default_factory=list)
+    #: Steps are told (``-v``), or told and not done (``-dryrun``).
+    verbose: bool = False
+    dry: bool = False
+    #: What was said and is not done, with the reasons.
+    ignored: dict[str, str] = field(default_factory=dict)
 
     @property
     def units(self) -> dict[str, tuple[Path, list[str]]]:
@@ -66,7 +69,10 @@ class BuildOptions:
         kernels as they are written."""
         if DEVICE_DEBUG in self.compile:
             return {}
-        return {unit_name(f, self.compile): (f, self.compile) for f in self.files if f.suffix in CUDA}
+        return {unit_name(f, self.compile): (f, self.compile) for f in self.files if self.is_cuda(f)}
+
+    def is_cuda(self, file: Path) -> bool:
+        return self.languages.get(file, "cu" if file.suffix in CUDA else "") == "cu"
 
 
 def unit_name(file: Path, flags: Sequence[str]) -> str:
@@ -85,13 +91,12 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def read_options(arguments: Sequence[str]) -> BuildOptions:
     """nvcc's command line; what is not known is refused, all of it at once."""
-    options, unknown = BuildOptions(), []
-    rest = list(arguments)
-    while rest:
-        argument = rest.pop(0)
-        if not _read_one(argument, rest, options):
-            unknown.append(argument)
-    if unknown:
+    reader = _Reader(list(arguments))
+    reader.read()
+    unknown, options = reader.unknown, reader.options
+    if unknown and reader.forwards:
+        options.compile += unknown
+    elif unknown:
         raise ArgumentError(
             f"unknown option{'s' if len(unknown) > 1 else ''}: {' '.join(unknown)}",
             why="these are not options of nvcc that have a meaning here",
@@ -100,73 +105,175 @@ def read_options(arguments: Sequence[str]) -> BuildOptions:
     return options
 
 
-def _read_one(argument: str, rest: list[str], options: BuildOptions) -> bool:
-    name, joined, value = argument.partition("=")
-    if not argument.startswith("-"):
-        options.files.append(Path(argument))
-    elif argument in _IGNORED or (joined and name in _IGNORED_WITH_VALUE):
-        pass
-    elif name in _IGNORED_WITH_VALUE:
-        _value(argument, rest)
-    elif name in _TO_HOST:
-        _read_host(value if joined else _value(argument, rest), options)
-    elif argument in ("-Xlinker", "--linker-options"):
-        options.link.append(f"-Wl,{_value(argument, rest)}")
-    elif argument in ("-o", "--output-file"):
-        options.output = Path(_value(argument, rest))
-    elif argument in ("-c", "--compile"):
-        options.compile_only = True
-    elif argument in _RELOCATABLE:
-        options.compile_only |= argument in ("-dc", "--device-c")
-        options.compile += [RELOCATABLE] if RELOCATABLE not in options.compile else []
-    elif argument in ("-G", "--device-debug"):
-        options.compile += [DEVICE_DEBUG, "-g"]
-    elif argument in ("-lineinfo", "--generate-line-info"):
-        options.compile.append("-gline-tables-only")
-    elif argument in ("-rdc", "--relocatable-device-code"):
-        rest[:0] = [f"-rdc={_value(argument, rest)}"]
-    elif argument in ("-dlink", "--device-link"):
-        options.device_link = True
-    elif argument in ("-shared", "--shared"):
-        options.shared = True
-    elif argument in ("-fmad=false", "--fmad=false"):
-        options.compile.append("-ffp-contract=off")
-    else:
-        return _read_shared(argument, rest, options)
-    return True
+#: Short options whose value may be joined to them.
+_JOINED = {"-I": "include-path", "-D": "define-macro", "-U": "undefine-macro", "-L": "library-path", "-l": "library"}
+_PLURAL = {name: short for short, name in _JOINED.items()}
 
 
-#: Short options whose value may be joined to them, with nvcc's long names for them.
-_JOINED = {
-    "-I": "--include-path",
-    "-D": "--define-macro",
-    "-U": "--undefine-macro",
-    "-L": "--library-path",
-    "-l": "--library",
+class _Reader:
+    """Goes through a command line, an option at a time."""
+
+    def __init__(self, rest: list[str]) -> None:
+        self.rest = rest
+        self.options = BuildOptions()
+        self.unknown: list[str] = []
+        self.forwards = False
+        self.language = ""
+
+    def read(self) -> None:
+        while self.rest:
+            argument = self.rest.pop(0)
+            if not argument.startswith("-"):
+                self.file(Path(argument))
+            elif not (self.own(argument) or self.shared(argument)):
+                self.unknown.append(argument)
+
+    def file(self, path: Path) -> None:
+        self.options.files.append(path)
+        if self.language:
+            self.options.languages[path] = self.language
+
+    def own(self, argument: str) -> bool:
+        """An option of nvcc's own."""
+        name, joined, value = argument.partition("=")
+        if name not in OPTIONS:
+            return False
+        long, takes_value = OPTIONS[name]
+        if joined and not takes_value:
+            return False
+        given = (value if joined else self.value(argument)) if takes_value else ""
+        if long in REFUSED:
+            raise UnsupportedError(f"`{argument}` is not supported", why=REFUSED[long])
+        if why := NAMED.get(long):
+            self.options.ignored[argument if joined or not given else f"{argument} {given}"] = why
+        elif long in _MEANINGS:
+            _MEANINGS[long](self, given)
+        return True
+
+    def value(self, argument: str) -> str:
+        if not self.rest:
+            raise ArgumentError(f"`{argument}` needs a value", why="nothing follows it")
+        return self.rest.pop(0)
+
+    def shared(self, argument: str) -> bool:
+        """Options that C++ compilers have too."""
+        name, joined, value = argument.partition("=")
+        short = _PLURAL.get(name.lstrip("-")) if name.startswith("--") else argument[:2]
+        if short in _JOINED:
+            given = value if name.startswith("--") and joined else "" if name.startswith("--") else argument[2:]
+            given = given or self.value(argument)
+            for one in given.split(",") if name.startswith("--") else (given,):
+                _add(short, one, self.options)
+        elif argument.startswith("--optimize"):
+            self.options.compile.append(f"-O{value or self.value(argument)}")
+        elif argument == "--debug":
+            self.options.compile.append("-g")
+        elif argument.startswith(("-O", "-g", "-W", "-f", "-pthread", "--W")):
+            self.options.compile.append(argument.removeprefix("-") if argument.startswith("--") else argument)
+        else:
+            return False
+        return True
+
+
+def _relocatable(reader: _Reader, given: str) -> None:
+    if given != "false" and RELOCATABLE not in reader.options.compile:
+        reader.options.compile.append(RELOCATABLE)
+
+
+def _compile_only(reader: _Reader, given: str) -> None:
+    reader.options.compile_only = True
+
+
+def _device_code(reader: _Reader, given: str) -> None:
+    reader.options.compile_only = True
+    _relocatable(reader, given)
+
+
+def _dry(reader: _Reader, given: str) -> None:
+    reader.options.dry = reader.options.verbose = True
+
+
+def _language(reader: _Reader, given: str) -> None:
+    reader.language = given if given in ("c", "c++", "cu") else ""
+
+
+def _from_file(reader: _Reader, given: str) -> None:
+    for name in given.split(","):
+        try:
+            reader.rest[:0] = shlex.split(Path(name).read_text(), comments=True)
+        except (OSError, ValueError) as error:
+            raise ArgumentError(f"the options in {name} cannot be read", why=str(error)) from None
+
+
+def _set(name: str, to: object = True) -> Callable[[_Reader, str], None]:
+    return lambda reader, given: setattr(reader.options, name, to)
+
+
+def _compiled(*flags: str) -> Callable[[_Reader, str], None]:
+    return lambda reader, given: reader.options.compile.extend(flags)
+
+
+def _depends(flag: str) -> Callable[[_Reader, str], None]:
+    return lambda reader, given: reader.options.depend.extend([flag, given] if given else [flag])
+
+
+def _with_value(flag: str) -> Callable[[_Reader, str], None]:
+    return lambda reader, given: reader.options.compile.extend(
+        word for one in given.split(",") for word in ((flag, one) if flag.startswith("-i") else (f"{flag}{one}",))
+    )
+
+
+def _architecture(reader: _Reader, given: str) -> None:
+    found = re.findall(r"(?:compute|sm)_(\d+\w?)", given)
+    reader.options.architectures += [a for a in dict.fromkeys(found) if a not in reader.options.architectures]
+
+
+def _forwards(reader: _Reader, given: str) -> None:
+    reader.forwards = True
+
+
+#: What is done for the options that mean something here, by their long names.
+_MEANINGS: Mapping[str, Callable[[_Reader, str], None]] = {
+    "output-file": lambda reader, given: setattr(reader.options, "output", Path(given)),
+    "output-directory": lambda reader, given: setattr(reader.options, "folder", Path(given)),
+    "compile": _compile_only,
+    "device-c": _device_code,
+    "device-w": _compile_only,
+    "relocatable-device-code": _relocatable,
+    "device-link": _set("device_link"),
+    "shared": _set("shared"),
+    "lib": _set("library"),
+    "preprocess": _set("preprocess", "-E"),
+    "generate-dependencies": _set("preprocess", "-M"),
+    "generate-nonsystem-dependencies": _set("preprocess", "-MM"),
+    "generate-dependencies-with-compile": _depends("-MD"),
+    "generate-nonsystem-dependencies-with-compile": _depends("-MMD"),
+    "generate-dependency-targets": _depends("-MP"),
+    "dependency-output": _depends("-MF"),
+    "dependency-target-name": _depends("-MT"),
+    "dependency-target-quoted": _depends("-MQ"),
+    "pre-include": _with_value("-include"),
+    "system-include": _with_value("-isystem"),
+    "std": _with_value("-std="),
+    "ftemplate-depth": _with_value("-ftemplate-depth="),
+    "ftemplate-backtrace-limit": _with_value("-ftemplate-backtrace-limit="),
+    "no-exceptions": _compiled("-fno-exceptions"),
+    "disable-warnings": _compiled("-w"),
+    "Wreorder": _compiled("-Wreorder"),
+    "device-debug": _compiled(DEVICE_DEBUG, "-g"),
+    "generate-line-info": _compiled("-gline-tables-only"),
+    "fmad": lambda reader, given: reader.options.compile.extend(["-ffp-contract=off"] if given == "false" else []),
+    "compiler-options": lambda reader, given: _read_host(given, reader.options),
+    "linker-options": lambda reader, given: reader.options.link.extend(f"-Wl,{part}" for part in given.split()),
+    "x": _language,
+    "options-file": _from_file,
+    "forward-unknown-to-host-compiler": _forwards,
+    "forward-unknown-opts": _forwards,
+    "gpu-architecture": _architecture,
+    "generate-code": _architecture,
+    "verbose": _set("verbose"),
+    "dryrun": _dry,
 }
-
-
-def _read_shared(argument: str, rest: list[str], options: BuildOptions) -> bool:
-    """Options that C++ compilers have too."""
-    name, joined, value = argument.partition("=")
-    for short, long in _JOINED.items():
-        if name == long or (argument.startswith(short) and not argument.startswith("--")):
-            given = value if name == long and joined else argument[2:] if name != long else ""
-            _add(short, given or _value(argument, rest), options)
-            return True
-    if argument.startswith(("-O", "-g", "-std=", "--std=", "-W", "-f", "-pthread")):
-        options.compile.append(argument.replace("--std=", "-std="))
-    elif argument in ("-MD", "-MMD", "-MP"):
-        options.depend.append(argument)
-    elif argument in ("-MF", "-MT", "-MQ"):
-        options.depend += [argument, _value(argument, rest)]
-    elif argument in ("-isystem", "-include"):
-        options.compile += [argument, _value(argument, rest)]
-    elif argument in ("-x",):
-        _value(argument, rest)
-    else:
-        return False
-    return True
 
 
 def _add(short: str, value: str, options: BuildOptions) -> None:
@@ -185,9 +292,3 @@ def _read_host(value: str, options: BuildOptions) -> None:
         (options.link if part.startswith(("-l", "-L", "-Wl")) else options.compile).append(part)
         if part == "-fopenmp":
             options.link.append(part)
-
-
-def _value(argument: str, rest: list[str]) -> str:
-    if not rest:
-        raise ArgumentError(f"`{argument}` needs a value", why="nothing follows it")
-    return rest.pop(0)

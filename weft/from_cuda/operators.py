@@ -28,7 +28,7 @@ from weft.from_cuda.values import (
     Value,
 )
 from weft.ir.expr import Binary, Compare, Const, Expr, const, idx
-from weft.ir.stmt import Assign, Barrier, If
+from weft.ir.stmt import Assign, If
 
 T = TypeVar("T")
 
@@ -173,9 +173,9 @@ def _assign_in_step(c: Context, n: Node, place: Place, value: Value) -> None:
         assign(c, n, place, value)
         return
     value = keep_value(c, "stored", value)
-    c.emit(Barrier("warp", span=c.span))
+    c.meet(parted=True)
     assign(c, n, place, value)
-    c.emit(Barrier("warp", span=c.span))
+    c.meet(parted=True)
 
 
 def _compound(c: Context, n: Node) -> Value:

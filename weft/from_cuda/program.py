@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import (
     INCLUDE,
     INCLUDE_FLAGS,
+    UndefinedNames,
+    archiver,
     clang_command,
     further_headers,
     host_compiler,
@@ -54,17 +57,20 @@ def build_program(options: BuildOptions, *, ahead: bool = True, dependencies: Pa
     Without code made ``ahead``, kernels run thread by thread unless `serve.run_program` makes code for them.
     What each object was made of is written into the folder ``dependencies``, as rules of a makefile.
     """
-    _check_files(options)
+    check_files(options)
     if dependencies is not None:
         options = replace(options, listed=dependencies)
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as text:
         folder = Path(text)
+        if options.preprocess:
+            return _preprocess(options)
         if options.device_link:
             empty = folder / "empty.c"
             empty.touch()
             return [_compile_file(empty, options, options.output or Path("a_dlink.o"), folder, ahead)]
         if options.compile_only:
-            return [_compile_file(f, options, _object_path(f, options), folder, ahead) for f in options.files]
+            sources = [f for f in options.files if f.suffix not in LINKED]  # as compilers do, objects are left alone
+            return [_compile_file(f, options, _object_path(f, options), folder, ahead) for f in sources]
 
         def compiled(number: int, file: Path) -> Path:
             return (
@@ -73,10 +79,10 @@ def build_program(options: BuildOptions, *, ahead: bool = True, dependencies: Pa
 
         with ThreadPoolExecutor(1 if ahead else os.cpu_count()) as pool:  # code made ahead is made by this process
             objects = list(pool.map(compiled, range(len(options.files)), options.files))
-        return [_link(objects, options, folder)]
+        return [_archive(objects, options) if options.library else _link(objects, options, folder)]
 
 
-def _check_files(options: BuildOptions) -> None:
+def check_files(options: BuildOptions) -> None:
     if not options.files:
         raise ArgumentError(
             "no file to build", why="the command line names none", help="weft cuda build program.cu -o program"
@@ -84,7 +90,7 @@ def _check_files(options: BuildOptions) -> None:
     missing = [str(f) for f in options.files if not f.is_file()]
     if missing:
         raise ArgumentError(f"no such file: {', '.join(missing)}", why="nothing is there to be read")
-    odd = [str(f) for f in options.files if f.suffix not in (*CUDA, *HOST, *LINKED)]
+    odd = [str(f) for f in options.files if f.suffix not in (*CUDA, *HOST, *LINKED) and f not in options.languages]
     if odd:
         raise ArgumentError(
             f"cannot tell what {', '.join(odd)} is", why=f"files end in {', '.join((*CUDA, *HOST, *LINKED))}"
@@ -94,15 +100,16 @@ def _check_files(options: BuildOptions) -> None:
 
 
 def _object_path(file: Path, options: BuildOptions) -> Path:
-    return options.output or Path(file.with_suffix(".o").name)
+    return options.output or (options.folder or Path()) / file.with_suffix(".o").name
 
 
 def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path, ahead: bool) -> Path:
-    if file.suffix in CUDA:
+    if options.is_cuda(file):
         listed = _listed(file, options)
         return compile_unit(file, options.compile, to, folder, ahead=ahead, listed=listed, watched=options.watched)
-    flags = [f for f in options.compile if f != DEVICE_DEBUG and (file.suffix != ".c" or not f.startswith("-std=c++"))]
-    command = host_compiler("c" if file.suffix == ".c" else "c++")
+    language = options.languages.get(file, "c" if file.suffix == ".c" else "c++")
+    flags = [f for f in options.compile if f != DEVICE_DEBUG and (language != "c" or not f.startswith("-std=c++"))]
+    command = host_compiler(language)
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
     listed = _listed(file, options)
     run_tool([*command, *warnings, *flags, *listed, "-fPIC", *INCLUDE_FLAGS, "-c", str(file), "-o", str(to)])
@@ -189,12 +196,58 @@ def _overlay(file: Path, base: Path) -> list[str]:
     return ["-ivfsoverlay", str(overlay)]
 
 
+def _preprocess(options: BuildOptions) -> list[Path]:
+    """Text after macros, or a makefile's rules of what was read, to the output or as it is told."""
+    texts = []
+    for file in options.files:
+        cuda = ["-x", "cuda", "--cuda-host-only", *_CUDA_FLAGS[2:], "-w"] if options.is_cuda(file) else ["-w"]
+        flags = [f for f in cuda if f not in ("-S", "-emit-llvm")]
+        named = [f for f in options.depend if f not in ("-MD", "-MMD", "-MP")]
+        texts.append(
+            run_tool([*clang_command(), *flags, *INCLUDE_FLAGS, *_of_clang(options.compile), *further_headers(),
+                      options.preprocess, *named, str(file)])
+        )  # fmt: skip
+    if options.output is None:
+        print("".join(texts), end="")
+        return []
+    options.output.write_text("".join(texts))
+    return [options.output]
+
+
+def _of_clang(flags: Sequence[str]) -> list[str]:
+    return [f for f in flags if f != DEVICE_DEBUG]
+
+
+def _archive(objects: list[Path], options: BuildOptions) -> Path:
+    to = options.output or Path("a.a")
+    to.unlink(missing_ok=True)
+    run_tool([*archiver(), "crs", str(to), *map(str, objects)])
+    return to
+
+
 def _link(objects: list[Path], options: BuildOptions, folder: Path) -> Path:
     to = options.output or Path("a.out")
     library = runtime_objects(folder)
     extra = ["-shared"] if options.shared else ["-rdynamic"]
-    run_tool([
+    command = [
         *linker_command(), *extra, *map(str, objects), *map(str, library), *options.link, "-lm", "-lpthread", "-ldl",
         "-o", str(to),
-    ])  # fmt: skip
+    ]  # fmt: skip
+    try:
+        run_tool(command)
+    except UndefinedNames as missing:
+        raise missing.helped(_how_to_define(missing.names, options)) from None
     return to
+
+
+def _how_to_define(names: Collection[str], options: BuildOptions) -> str | None:
+    """What would help a program that lacks ``names``."""
+    if "main" in names:
+        return "name the file that has `main` as well; -c makes an object, -shared a library"
+    texts = [f.read_text(errors="replace") for f in options.files if options.is_cuda(f)]
+    plain = {re.split(r"[(<]", name)[0].split("::")[-1] for name in names}
+    marked = rf"__(?:device|constant)__[^;{{}}]*\b(?:{'|'.join(map(re.escape, plain))})\b"
+    on_device = [re.split(r"\W", m.group())[-1] for text in texts for m in re.finditer(marked, text)]
+    if on_device and RELOCATABLE not in options.compile:
+        return f"device code of one file uses `{on_device[0]}` of another: -rdc=true links it, as with nvcc"
+    return None

@@ -14,9 +14,12 @@ from weft.from_cuda.places import assign
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import Nothing, Value
 from weft.from_cuda.variables import declare_variable
+from weft.from_cuda.waiting import refuse_waiting
 from weft.ir import dtype as dt
+from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, cast, const, idx
 from weft.ir.stmt import Assign, Break, Continue, For, If, Return, While
+from weft.passes.gpu_to_cpu.part_lanes import part_lanes
 
 _LOOPS = frozenset({"ForStmt", "WhileStmt", "DoStmt", "CXXForRangeStmt"})
 
@@ -135,12 +138,35 @@ def _if(c: Context, n: Node) -> None:
             if chosen:
                 c.emit(close(chosen))
         else:
+            met = len(c.meetings)
             then = _nested(c, parts[1])
-            _emit_if(c, test, then, _nested(c, parts[2]) if n.raw.get("hasElse") else [])
+            otherwise = _nested(c, parts[2]) if n.raw.get("hasElse") else []
+            if len(c.meetings) > met:
+                c.branches.add(n.id)
+            (_part if n.id in c.facts.parted else _emit_if)(c, test, then, otherwise)
     if (any(not isinstance(i, (If, For, While)) for i in items) and n.raw.get("hasInit")) or n.raw.get("hasVar"):
         c.emit(close(items))
     else:
         c.items.extend(items)
+
+
+def _part(c: Context, test: Expr, then: list[Item], otherwise: list[Item]) -> None:
+    """A branch whose meetings all lanes of the warp pass; what else is in it is for those alone that come there."""
+    inside = c.keep("inside", test)
+    if not isinstance(inside, Var):
+        return _emit_if(c, test, then, otherwise)
+    outside = c.keep("outside", negate(inside)) if otherwise else inside
+    try:
+        parts = [
+            part_lanes(mask, close(items), c.names)
+            for mask, items in ((inside, then), (outside, otherwise))
+            if items and isinstance(mask, Var)
+        ]
+    except UnsupportedError:  # the branch as it is, which passes refuse
+        return _emit_if(c, test, then, otherwise)
+    for part in parts:
+        c.emit(part)
+    return None
 
 
 _WITHOUT_EFFECT = (
@@ -239,6 +265,8 @@ def run_body(c: Context, body: Node | None, step: Callable[[], None] | None) -> 
 
 
 def _while_loop(c: Context, n: Node, test: Node | None, step: Node | None, body: Node | None) -> None:
+    refuse_waiting(c, n)
+
     def advance() -> None:
         if step is not None:
             expression(c, step)
@@ -265,6 +293,7 @@ def _while(c: Context, n: Node) -> None:
 
 
 def _do(c: Context, n: Node) -> None:
+    refuse_waiting(c, n)
     body, test = n.inner
 
     def again() -> None:

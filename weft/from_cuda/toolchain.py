@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -57,6 +57,12 @@ def host_compiler(language: str) -> tuple[str, ...]:
     return (path, "-x", language) if path is not None else (*clang_command(), "-x", language)
 
 
+def archiver() -> tuple[str, ...]:
+    """What puts objects into static libraries; the wheel's compiler does too."""
+    path = shutil.which("ar")
+    return (path,) if path is not None else (find_clang()[0], "ar")
+
+
 @functools.cache
 def further_headers() -> tuple[str, ...]:
     """Where the system's compiler keeps headers of its own that clang may lack (omp.h), to be looked for last; where
@@ -92,6 +98,8 @@ def run_tool(command: Sequence[str], *, echo: bool = True) -> str:
         return done.stdout
     _refuse_libraries(done.stderr)
     _refuse_launches(done.stderr)
+    if missing := _undefined(done.stderr):
+        raise UndefinedNames(missing)
     if re.search(r"\berror: ", done.stderr):
         raise LanguageError(_first_error(done.stderr), why=done.stderr.strip())
     raise TargetError(f"`{Path(command[0]).name}` failed", why=done.stderr.strip() or f"exit code {done.returncode}")
@@ -135,8 +143,35 @@ def run_tools(*commands: Sequence[str]) -> None:
 
 
 def _first_error(messages: str) -> str:
-    missing = list(dict.fromkeys(re.findall(r"undefined reference to `([^']+)'", messages)))
-    if missing:  # all of them, not what the linker says last
-        more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-        return f"nothing defines {', '.join(missing[:8])}{more}"
     return next(line.split("error: ", 1)[1] for line in messages.splitlines() if "error: " in line)
+
+
+def _undefined(messages: str) -> dict[str, str]:
+    """The names that a linker found no definition of, all of them, each with who asks for it first."""
+    missing: dict[str, str] = {}
+    user = ""
+    for line in messages.splitlines():
+        user = found.group(1) if (found := re.search(r"in function `([^']+)'", line)) else user
+        if found := re.search(r"undefined reference to `([^']+)'", line):
+            missing.setdefault(found.group(1), user)
+    return missing
+
+
+class UndefinedNames(LanguageError):
+    """Names that nothing defines where a program is linked."""
+
+    def __init__(self, names: Mapping[str, str], help: str | None = None) -> None:
+        self.names = names
+        shown = list(names)[:8]
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        known = {name: user for name, user in names.items() if name in shown and user not in ("", "_start")}
+        users = [f"`{name}` is used in `{user}`" for name, user in known.items()]
+        super().__init__(
+            f"nothing defines {', '.join(shown)}{more}",
+            why="; ".join(users) or "no file that is linked has it",
+            help=help,
+        )
+
+    def helped(self, help: str | None) -> UndefinedNames:
+        """The same with what would help."""
+        return UndefinedNames(self.names, help)

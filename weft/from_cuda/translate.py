@@ -33,6 +33,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Expr, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.stmt import Alloc, For, Kernel, Param, Stmt
+from weft.passes.gpu_to_cpu.check_barriers import check_barriers
 
 #: Threads of a grid stay below this, so that their numbers are exact.
 MOST_THREADS = 1 << 31
@@ -50,8 +51,22 @@ def translate(unit: Unit, function: Node, launch: Launch) -> GridKernel:
             if c.problems:
                 raise refusal(c, function)
             assert made is not None
+            if _part_branches(c, made.kernel):
+                continue
             return made
     raise UnsupportedError(f"kernel `{function.name}` could not be understood", span=unit.span(function))
+
+
+def _part_branches(c: Context, kernel: Kernel) -> bool:
+    """Where lanes part at branches that some of them meet in: whether these are now known to be such."""
+    if c.branches <= c.facts.parted:
+        return False
+    try:
+        check_barriers(kernel)
+    except UnsupportedError:
+        c.facts.parted |= c.branches
+        return True
+    return False
 
 
 def refusal(c: Context, function: Node) -> UnsupportedError:

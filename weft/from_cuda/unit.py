@@ -346,6 +346,10 @@ def _missing_header(complaint: Complaint) -> str | None:
     return found.group(1) if found and ".." not in found.group(1) and not found.group(1).startswith("/") else None
 
 
+#: Constants of the type bool as clang writes them.
+_TRUTHS = {"false": 0, "true": 1}
+
+
 def enumerators(enum: Node) -> dict[str, int]:
     """The values of an enumeration by their names."""
     found: dict[str, int] = {}
@@ -353,7 +357,7 @@ def enumerators(enum: Node) -> dict[str, int]:
     for e in enum.inner:
         if e.kind == "EnumConstantDecl":
             given = next((i.raw["value"] for i in e.walk() if "value" in i.raw), None)
-            value = int(given) if given is not None else value + 1
+            value = value + 1 if given is None else int(_TRUTHS.get(given, given))
             found[e.name] = value
     return found
 

@@ -46,22 +46,31 @@ def _exchange(c: Context, dtype: dt.DType) -> Buffer:
     return view(c, c.memories[key], dtype)
 
 
-def _publish(c: Context, value: Expr, scope: BarrierScope) -> tuple[Buffer, Expr]:
+def _publish(c: Context, value: Expr, scope: BarrierScope, *, parted: bool = False) -> tuple[Buffer, Expr]:
     """Every thread's value is in a place of its own when this is done."""
     buffer, own = _exchange(c, value.dtype), thread_number(c)
     c.emit(Store(buffer, (own,), value, span=c.span))
-    c.emit(Barrier(scope, span=c.span))
+    if scope == "warp":
+        c.meet(parted=parted)
+    else:
+        c.emit(Barrier(scope, span=c.span))
     return buffer, own
+
+
+def _is_part(mask: Number) -> bool:
+    """Whether a mask is a constant that leaves lanes out: they are elsewhere."""
+    return isinstance(mask.expr, Const) and int(mask.expr.value) & 0xFFFFFFFF != 0xFFFFFFFF
 
 
 def shuffle(c: Context, n: Node, how: str, arguments: list[Node]) -> Value:
     """The value of another thread of the warp, or the own one where there is no such thread."""
+    parted = _is_part(number(c, arguments[0]))
     value = number(c, arguments[1])
     by = ar.to_index(number(c, arguments[2]), c.ranges)
     width = ar.to_index(number(c, arguments[3]), c.ranges) if len(arguments) > 3 else idx(WARP)
     held = c.keep("told", ar.stored(value))
     by = c.keep("by", by)
-    buffer, own = _publish(c, held, "warp")
+    buffer, own = _publish(c, held, "warp", parted=parted)
     lane = c.keep("lane", _op("%", own, idx(WARP)))
     start = _op("*", _op("//", lane, width), width)
     source, outside = _source(how, lane, start, by, width)
@@ -70,7 +79,7 @@ def shuffle(c: Context, n: Node, how: str, arguments: list[Node]) -> Value:
     if outside is not None:
         found = Select(outside, held, found)
     result = c.keep("heard", found)
-    c.emit(Barrier("warp", span=c.span))
+    c.meet(parted=parted)
     return Number(value.type, result)
 
 
@@ -88,9 +97,10 @@ def _source(how: str, lane: Expr, start: Expr, by: Expr, width: Expr) -> tuple[E
 
 def _ballot(c: Context, mask: Node, test: Node) -> tuple[Expr, Expr]:
     """A bit for each thread of the warp that ``test`` holds for, and the threads that are asked."""
-    asked = c.keep("asked", ar.stored(ar.convert(number(c, mask), UINT, c.ranges)))
+    given = number(c, mask)
+    asked = c.keep("asked", ar.stored(ar.convert(given, UINT, c.ranges)))
     said = Select(condition(c, test), const(1, dt.uint32), const(0, dt.uint32))
-    buffer, own = _publish(c, said, "warp")
+    buffer, own = _publish(c, said, "warp", parted=_is_part(given))
     first = c.keep("first", _op("*", _op("//", own, idx(WARP)), idx(WARP)))
     bits = c.let("bits", const(0, dt.uint32))
     lane = Var(c.fresh("voter"), dt.index)
@@ -99,7 +109,7 @@ def _ballot(c: Context, mask: Node, test: Node) -> tuple[Expr, Expr]:
         c.emit(Assign(bits, Binary("|", bits, shifted), span=c.span))
     # Threads that a last warp does not have say nothing: their places were never written.
     c.emit(For(lane, idx(0), _voters(c, first), "serial", close(items), span=c.span))
-    c.emit(Barrier("warp", span=c.span))
+    c.meet(parted=_is_part(given))
     return c.keep("votes", Binary("&", bits, asked)), asked
 
 

@@ -107,3 +107,55 @@ int main() {
     assert f"{source}:6  k<float><<<1, 2000>>>(nullptr);" in told
     assert "`cudaMemcpyToSymbol` gives cudaErrorInvalidValue" in told
     assert f"{source}:7  cudaMemcpyToSymbol(weights, h, 16);" in told
+
+
+SEVERAL = """
+__global__ void turn(float *x) {
+  __shared__ float s[64];
+  int t = threadIdx.x;
+  s[t] = x[t];
+  if (t < 40) __syncthreads();
+  x[t] = s[63 - t];
+}
+__global__ void wait(volatile int *x) {
+  while (*x == 0) ;
+}
+int main(int n, char **) {
+  float *x;
+  cudaMalloc(&x, 256);
+  cudaMemset(x, 0, 256);
+  turn<<<1, 64>>>(x);
+  if (n > 1)
+    wait<<<1, 1>>>((int *)x + 5);
+  for (int i = 0; i < 3; i++) {
+    float *y;
+    cudaMalloc(&y, 100);
+  }
+  cudaFree(x);
+}
+"""
+
+
+def test_causes_come_first_and_leaks_of_a_line_are_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "several.cu"
+    source.write_text(SEVERAL)
+    assert weft_main(["cuda", "check", str(source)]) == 1
+    parts = capfd.readouterr().err.split("\n\n")
+    assert [part.split(":")[0] for part in parts[1:]] == ["divergent barrier", "race", "leak"]
+    assert parts[-1].startswith("leak: 300 bytes in 3 pieces of device memory are never freed\n")
+    assert f"{source}:21" in parts[-1]
+    assert "more like it" not in parts[-1]
+
+
+def test_a_kernel_that_does_not_end_says_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "several.cu"
+    source.write_text(SEVERAL)
+    assert weft_main(["cuda", "check", str(source), "--timeout", "2", "--ignore", "race", "--", "wait"]) == 1
+    told = capfd.readouterr().err
+    assert "ended with exit code 124" in told
+    assert (
+        "endless loop: the kernel does not end: this is where one of its threads was after 2 s (in kernel `wait`)"
+        in told
+    )
+    for line in ("while (*x == 0)", "wait<<<1, 1>>>"):  # where it reads, and where it was launched
+        assert f"{source}:{1 + SEVERAL[: SEVERAL.index(line)].count(chr(10))} " in told

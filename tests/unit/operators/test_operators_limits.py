@@ -88,10 +88,11 @@ def test_a_value_beyond_the_edge_that_the_tensor_cannot_hold(kind: str, value: s
         f"  <define>:1      def f({kind}(N) B) -> ({kind}(N) O) {{ O(i) = B(i-1) where i in 0:N, B outside {value} }}"
     )
     assert str(caught.value) == (
-        f"error: `B` cannot be {value} beyond its edge\n{where}\n"
+        f"error: `B` holds {kind}, and what is outside is {value}\n{where}\n"
         f"{' ' * (where.index(f' outside {value}') + 9)}{'^' * len(value)}\n"
-        f"  why:   its elements are {kind}, and {value} is {given} here\n"
-        f"  help:  write a value of its type, converted if it may change: `B outside {kind}({value})`"
+        "  why:   what is read beyond an edge has the type of the elements, which does not hold "
+        f"{given} here\n"
+        f"  help:  convert it, `{kind}(...)`, or choose by a test: `i >= 0 ? B(i) : ...`"
     )
 
 

@@ -25,7 +25,7 @@
 #define __NVCC__ 1
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 3
-#define __CUDACC_VER_BUILD__ 0
+#define __CUDACC_VER_BUILD__ 107
 #define CUDART_VERSION 12030
 #define CUDA_VERSION 12030
 

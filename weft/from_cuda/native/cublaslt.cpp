@@ -111,6 +111,32 @@ bool is_supported(const cublasLtMatmulDescOpaque_t *how, cublasLtMatrixLayout_t 
   return is_one && is_known(layout->type) && layout->order == CUBLASLT_ORDER_COL;
 }
 
+// Bytes into ints, and doubles: what cublasGemmEx does apart, without anything behind the product.
+bool is_whole_or_double(const cublasLtMatmulDescOpaque_t *how, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                        cublasLtMatrixLayout_t d) {
+  bool is_plain = how->epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  is_plain = is_plain && a->order == CUBLASLT_ORDER_COL && b->order == CUBLASLT_ORDER_COL && d->order == CUBLASLT_ORDER_COL;
+  bool is_whole = how->scale == CUDA_R_32I && a->type == CUDA_R_8I && b->type == CUDA_R_8I && d->type == CUDA_R_32I;
+  bool is_double = how->scale == CUDA_R_64F && a->type == CUDA_R_64F && b->type == CUDA_R_64F && d->type == CUDA_R_64F;
+  return is_plain && (is_whole || is_double);
+}
+cublasStatus_t multiply_as_gemm(const cublasLtMatmulDescOpaque_t *how, const void *alpha, const void *a,
+                                cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
+                                const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
+                                cublasLtMatrixLayout_t to) {
+  int64_t bytes = element_bytes(to->type);
+  for (int64_t i = 0; c != d && i < to->count; ++i)
+    for (uint64_t j = 0; j < to->columns; ++j)
+      memcpy((char *)d + (i * to->step + (int64_t)j * to->ld) * bytes,
+             (const char *)c + (i * c_layout->step + (int64_t)j * c_layout->ld) * bytes, to->rows * (uint64_t)bytes);
+  int k = (int)(how->turned[0] ? a_layout->rows : a_layout->columns);
+  return cublasGemmStridedBatchedEx(
+      nullptr, (cublasOperation_t)how->turned[0], (cublasOperation_t)how->turned[1], (int)to->rows, (int)to->columns, k, alpha,
+      a, (cudaDataType)a_layout->type, (int)a_layout->ld, a_layout->step, b, (cudaDataType)b_layout->type, (int)b_layout->ld,
+      b_layout->step, beta, d, (cudaDataType)to->type, (int)to->ld, to->step, to->count,
+      how->scale == CUDA_R_32I ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_64F, CUBLAS_GEMM_DEFAULT);
+}
+
 cublasStatus_t set_field(void *field, size_t size, const void *value, size_t bytes) {
   if (bytes > size) return CUBLAS_STATUS_INVALID_VALUE;
   memcpy(field, value, bytes);
@@ -183,7 +209,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t, int asked,
                                               cublasLtMatmulHeuristicResult_t *results, int *found) {
-  *found = asked > 0 && is_supported(how, a) && is_supported(how, b) && is_supported(how, c) && is_supported(how, d);
+  bool is_float = is_supported(how, a) && is_supported(how, b) && is_supported(how, c) && is_supported(how, d);
+  *found = asked > 0 && (is_float || (is_whole_or_double(how, a, b, d) && c->type == d->type));
   if (*found) results[0] = cublasLtMatmulHeuristicResult_t{};
   return *found ? CUBLAS_STATUS_SUCCESS : unsupported("cublasLtMatmulAlgoGetHeuristic", "these types, orders or epilogues");
 }
@@ -191,6 +218,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const 
                               cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
                               const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t) {
+  if (is_whole_or_double(how, a_layout, b_layout, d_layout) && c_layout->type == d_layout->type)
+    return multiply_as_gemm(how, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout);
   bool is_possible = is_supported(how, a_layout) && is_supported(how, b_layout) && is_supported(how, c_layout);
   if (!is_possible || !is_supported(how, d_layout) || !is_known(how->scale))
     return unsupported("cublasLtMatmul", "these types, orders or epilogues");

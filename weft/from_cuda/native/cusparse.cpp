@@ -184,6 +184,26 @@ cusparseStatus_t factors(int m, const cusparseMatDescr &d, T *values, const int 
   return CUSPARSE_STATUS_SUCCESS;
 }
 
+// Entries in the order of `keys`, then of `others` where there are any; `order`, if any, is taken along. False: no memory.
+struct entry { int key, other, order; };
+int compare(const void *a, const void *b) {
+  const entry &x = *(const entry *)a, &y = *(const entry *)b;
+  return x.key != y.key ? (x.key < y.key ? -1 : 1) : x.other < y.other ? -1 : x.other > y.other;
+}
+bool sort_entries(int *keys, int *others, int *order, int count) {
+  entry *all = (entry *)malloc((size_t)count * sizeof(entry) + 1);
+  if (!all) return false;
+  for (int i = 0; i < count; ++i) all[i] = entry{keys[i], others ? others[i] : i, order ? order[i] : 0};
+  qsort(all, count, sizeof(entry), compare);
+  for (int i = 0; i < count; ++i) {
+    keys[i] = all[i].key;
+    if (others) others[i] = all[i].other;
+    if (order) order[i] = all[i].order;
+  }
+  free(all);
+  return true;
+}
+
 template <typename T> struct vectors {  // entries of a sparse vector, one by one
   static void add(T alpha, const cusparseSpVecDescr &x, T beta, T *y, int64_t size) {
     for (int64_t i = 0; i < size; ++i) y[i] = beta == T(0) ? T(0) : beta * y[i];
@@ -338,6 +358,51 @@ cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t, cusparseOperation_t operat
   if (a->rows != a->columns || x->size != a->rows || y->size != a->rows) return CUSPARSE_STATUS_INVALID_VALUE;
   WEFT_FOR_TYPE(a->type, "cusparseSpSV_solve",
                 return solve<T>(operation, *(const T *)alpha, *a, (const T *)x->values, (T *)y->values))
+}
+
+#define WEFT_COUNT(letter, type) \
+  cusparseStatus_t cusparse##letter##nnz(cusparseHandle_t, cusparseDirection_t direction, int m, int n, const cusparseMatDescr_t, \
+                                         const type *a, int lda, int *counts, int *total) { \
+    bool by_rows = direction == CUSPARSE_DIRECTION_ROW; \
+    *total = 0; \
+    for (int i = 0; i < (by_rows ? m : n); ++i) counts[i] = 0; \
+    for (int64_t j = 0; j < n; ++j) \
+      for (int64_t i = 0; i < m; ++i) \
+        if (a[j * lda + i] != 0) ++counts[by_rows ? i : j], ++*total; \
+    return CUSPARSE_STATUS_SUCCESS; \
+  }
+WEFT_COUNT(S, float)
+WEFT_COUNT(D, double)
+cusparseStatus_t cusparseCreateIdentityPermutation(cusparseHandle_t, int n, int *order) {
+  for (int i = 0; i < n; ++i) order[i] = i;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+cusparseStatus_t cusparseXcsrsort_bufferSizeExt(cusparseHandle_t, int, int, int, const int *, const int *, size_t *bytes) {
+  return no_buffer(bytes);
+}
+cusparseStatus_t cusparseXcsrsort(cusparseHandle_t, int m, int, int, const cusparseMatDescr_t d, const int *offsets, int *columns,
+                                  int *order, void *) {
+  for (int row = 0; row < m; ++row) {
+    int first = offsets[row] - d->base, count = offsets[row + 1] - offsets[row];
+    if (!sort_entries(columns + first, nullptr, order ? order + first : nullptr, count)) return CUSPARSE_STATUS_ALLOC_FAILED;
+  }
+  return CUSPARSE_STATUS_SUCCESS;
+}
+cusparseStatus_t cusparseXcscsort_bufferSizeExt(cusparseHandle_t, int, int, int, const int *, const int *, size_t *bytes) {
+  return no_buffer(bytes);
+}
+cusparseStatus_t cusparseXcscsort(cusparseHandle_t handle, int m, int n, int count, const cusparseMatDescr_t d, const int *offsets,
+                                  int *rows, int *order, void *buffer) {
+  return cusparseXcsrsort(handle, n, m, count, d, offsets, rows, order, buffer);
+}
+cusparseStatus_t cusparseXcoosort_bufferSizeExt(cusparseHandle_t, int, int, int, const int *, const int *, size_t *bytes) {
+  return no_buffer(bytes);
+}
+cusparseStatus_t cusparseXcoosortByRow(cusparseHandle_t, int, int, int count, int *rows, int *columns, int *order, void *) {
+  return sort_entries(rows, columns, order, count) ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_ALLOC_FAILED;
+}
+cusparseStatus_t cusparseXcoosortByColumn(cusparseHandle_t, int, int, int count, int *rows, int *columns, int *order, void *) {
+  return sort_entries(columns, rows, order, count) ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_ALLOC_FAILED;
 }
 
 cusparseStatus_t cusparseXcoo2csr(cusparseHandle_t, const int *rows, int count, int m, int *offsets, cusparseIndexBase_t base) {

@@ -29,11 +29,10 @@ void write_fault(int number, const void *at, char *to, size_t room) {
     return;
   }
   uint64_t bytes, past = weft_bytes_past(at, &bytes);
-  int written = snprintf(to, room, "touches memory that is not there (address %p", at);
   if (past < (uint64_t)1 << 32)
-    snprintf(to + written, room - (size_t)written, ", %lu bytes behind the end of an allocation of %lu)",
+    snprintf(to, room, "touches memory that is not there, %lu bytes behind the end of an allocation of %lu",
              (unsigned long)past, (unsigned long)bytes);
-  else snprintf(to + written, room - (size_t)written, ")");
+  else snprintf(to, room, (uintptr_t)at < 65536 ? "follows a null pointer" : "touches memory that is not there");
 }
 
 void tell(int number, siginfo_t *info, void *) {

@@ -3,6 +3,7 @@
 // makes sense. A block runs on one thread of the system: its shared memory is that thread's own.
 #include "watch.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,6 +292,7 @@ void run_fibers(block *b) {
   }
   b->live = b->number;
   bool has_asked = false;  // since anything else happened
+  bool pauses = b->kernel->flags & weft_pauses;
   while (b->live) {
     bool has_run = false;
     for (b->next = 0; b->next < b->number;)
@@ -303,7 +305,10 @@ void run_fibers(block *b) {
         if (b->current->now != yielding) has_asked = false;
       }
     if (has_run) continue;
-    if (has_asked && is_waiting(b)) {
+    if (pauses && wake_yielding(b)) {  // what they ask for may come from another block
+      if (has_asked) sched_yield();
+      has_asked = true;
+    } else if (has_asked && is_waiting(b)) {
       unblock(b);
       has_asked = false;
     } else if (wake_yielding(b)) {
@@ -361,11 +366,13 @@ void *run_cooperative_block(void *context) {
   return nullptr;
 }
 
+const int64_t most_cooperating = 256;
+
 // Blocks that wait for one another: each on a thread of the system.
 cudaError_t run_cooperative(grid_run *run, int64_t blocks) {
-  if (blocks > 256) return cudaErrorCooperativeLaunchTooLarge;
-  pthread_t threads[256];
-  cooperative_block all[256];
+  if (blocks > most_cooperating) return cudaErrorCooperativeLaunchTooLarge;
+  pthread_t threads[most_cooperating];
+  cooperative_block all[most_cooperating];
   pthread_barrier_init(&run->barrier, nullptr, (unsigned int)blocks);
   for (int64_t i = 0; i < blocks; ++i) {
     all[i] = cooperative_block{run, i};
@@ -382,7 +389,8 @@ cudaError_t weft_run_threads(const weft_kernel *kernel, const weft_launch *launc
   int64_t blocks = (int64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
   cudaError_t error = cudaSuccess;
   __atomic_store_n(&has_failed, false, __ATOMIC_RELAXED);
-  if (launch->cooperative) error = run_cooperative(&run, blocks);
+  bool waits_for_blocks = kernel->flags & weft_pauses && blocks > 1 && blocks <= most_cooperating && !weft_watching;
+  if (launch->cooperative || waits_for_blocks) error = run_cooperative(&run, blocks);
   else weft_parallel_for(run_blocks, &run, blocks);
   return __atomic_load_n(&has_failed, __ATOMIC_RELAXED) ? cudaErrorAssert : error;
 }
@@ -402,6 +410,10 @@ void weft_assert_fail(const char *text, const char *file, unsigned int line, con
   leave(done);
 }
 void weft_yield() { leave(yielding); }
+void weft_pause() { leave(yielding); }
+void weft_pause_unless(bool done) {
+  if (!done) leave(yielding);
+}
 void weft_sync_threads() { leave(at_barrier); }
 int weft_sync_threads_count(int predicate) {
   running->counted += predicate != 0;

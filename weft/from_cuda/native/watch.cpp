@@ -3,9 +3,11 @@
 // luck. Two accesses are ordered by a barrier or a meeting of a warp between them, and between blocks by the launch, by
 // the grid's barrier, or by a fence with an atomic access behind it that the other block has seen.
 #include "watch.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern "C" weft_site __start_weft_sites[] __attribute__((weak));
 
@@ -25,6 +27,7 @@ uint32_t meeting_count[32];
 struct exchange { uint32_t released, acquired; };
 exchange *exchanges;
 size_t exchange_count;
+const weft_site *last_site;
 alignas(64) char spare[4096];  // where wrong accesses go
 
 bool has_met(const access_record &other) {
@@ -154,9 +157,9 @@ void *report_outside(const char *at, size_t bytes, uint32_t flags, const weft_si
   } else if (near) {
     snprintf(what, sizeof what, "%zu bytes at byte %ld of `%s`, which has %zu", bytes, (long)(at - near->begin), near->name, near->bytes);
   } else if ((uintptr_t)at < 4096) {
-    snprintf(what, sizeof what, "a null pointer is followed (address %p)", (const void *)at);
+    snprintf(what, sizeof what, "a null pointer is followed, to byte %zu behind it", (size_t)at);
   } else {
-    snprintf(what, sizeof what, "address %p is not in memory of the device", (const void *)at);
+    snprintf(what, sizeof what, "%zu bytes that are not in memory of the device", bytes);
   }
   parties[count++] = {"launched it", 0, 0, nullptr, launch_stack};
   weft_report(kind, what, parties, count, (uintptr_t)at >= 4096 && !piece && !near ? "a pointer of the host, or one that was never set?" : "");
@@ -255,6 +258,36 @@ void weft_watch_assert(const char *text) {
   has_returned[now.thread] = true;
 }
 
+// A program that takes longer than it may: what runs then is told, and the program ends. Another signal may have been
+// handled halfway: what is written is little, and the command that waits ends the program a little later anyway.
+static void end_program(int) {
+  char what[400];
+  if (kernel) {
+    snprintf(what, sizeof what, "the kernel does not end: this is where one of its threads was after %s s", getenv("WEFT_CUDA_CHECK_SECONDS"));
+    watched_party parties[2] = {{"accessed memory last", now.block, now.thread, last_site, nullptr},
+                                {"launched it", 0, 0, nullptr, launch_stack}};
+    weft_report("endless loop", what, parties, 2, "does another thread have to change what it waits for? --timeout says how long");
+  } else {
+    snprintf(what, sizeof what, "the program has not ended after %s s, and no kernel was running", getenv("WEFT_CUDA_CHECK_SECONDS"));
+    weft_report("endless loop", what, nullptr, 0, "--timeout says how long");
+  }
+  _exit(124);
+}
+
+__attribute__((constructor)) static void limit_time() {
+  const char *seconds = getenv("WEFT_CUDA_CHECK_SECONDS");
+  if (!seconds) return;
+  static char stack[65536];
+  stack_t other = {};
+  other.ss_sp = stack, other.ss_size = sizeof stack;
+  sigaltstack(&other, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = end_program;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(SIGALRM, &action, nullptr);
+  alarm((unsigned)atoi(seconds));
+}
+
 extern "C" {
 void *weft_watch(char *at, uint64_t bytes, uint64_t packed, const weft_site *site, uint64_t value) {
   uint32_t flags = (uint32_t)packed & 255;
@@ -262,6 +295,7 @@ void *weft_watch(char *at, uint64_t bytes, uint64_t packed, const weft_site *sit
   // Functions of our headers read descriptions of textures, which are the runtime library's.
   if (!site && !region && !(flags & watch_writes) && (uintptr_t)at >= 4096) return at;
   if (!site) site = weft_caller_site;
+  last_site = site;
   if (!region) return is_own(at, flags) ? at : report_outside(at, bytes, flags, site);
   uint64_t align = packed >> 8;
   if (align > 1 && (uintptr_t)at & (align - 1)) {

@@ -117,7 +117,7 @@ bool check_side(const char *at, size_t bytes, int wants_device, const char *side
   int count = 1;
   if (!is_ours && !variable) {
     if (wants_device != 1) return true;
-    snprintf(what, sizeof what, "%s of a copy (%p) is memory of the host, but its kind says device", side, (const void *)at);
+    snprintf(what, sizeof what, "%s of a copy is memory of the host, but its kind says device", side);
   } else if (wants_device == 0 && is_ours && piece && piece->type == cudaMemoryTypeDevice) {
     snprintf(what, sizeof what, "%s of a copy is memory of the device, but its kind says host", side);
     parties[count++] = {"allocated it", 0, 0, nullptr, piece->made};

@@ -20,8 +20,9 @@ struct weft_kernel {
   uint64_t flags;  // see below
   const uint64_t *sizes;  // how many arguments it has, then the bytes of each
 };
-// A kernel has barriers or warp functions; it prints; it is of our own headers, whose threads take a piece each.
-enum { weft_waits = 1, weft_own = 2 };
+// A kernel has barriers or warp functions; it is of our own headers, whose threads take a piece each; its threads may
+// wait in loops for those of other blocks.
+enum { weft_waits = 1, weft_own = 2, weft_pauses = 4 };
 // A variable of the device, in the section weft_variables.
 struct weft_variable {
   const char *unit, *name;

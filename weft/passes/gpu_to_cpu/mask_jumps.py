@@ -30,7 +30,7 @@ _TRUE, _FALSE = Const(True, dt.bool_), Const(False, dt.bool_)
 
 def mask_jumps(body: Stmt, varying: frozenset[str], taken: set[str]) -> Stmt:
     """``body`` of a thread in which no thread leaves a barrier behind on its own."""
-    masker = _Masker(varying, taken)
+    masker = Masker(varying, taken)
     made, _ = masker.visit(body, _Place())
     if masker.active is not None:
         made = Let(masker.active, _TRUE, made)
@@ -58,7 +58,7 @@ class _Place:
     is_last: bool = True  # nothing comes after it
 
 
-class _Masker:
+class Masker:
     def __init__(self, varying: frozenset[str], taken: set[str]) -> None:
         self.varying = set(varying)
         self.taken = taken

@@ -78,6 +78,9 @@ WEFT_FP8_TYPE(__nv_fp8_e5m2, 2)
     __nv_fp8x2_##name() = default; \
     __host__ __device__ explicit __nv_fp8x2_##name(float2 v) \
         : __x((__nv_fp8x2_storage_t)(weft_to_fp8(v.x, __NV_SATFINITE, fraction) | weft_to_fp8(v.y, __NV_SATFINITE, fraction) << 8)) {} \
+    __host__ __device__ explicit __nv_fp8x2_##name(double2 v) : __nv_fp8x2_##name(make_float2((float)v.x, (float)v.y)) {} \
+    __host__ __device__ explicit __nv_fp8x2_##name(__half2 v) : __nv_fp8x2_##name(__half22float2(v)) {} \
+    __host__ __device__ explicit __nv_fp8x2_##name(__nv_bfloat162 v) : __nv_fp8x2_##name(__bfloat1622float2(v)) {} \
     __host__ __device__ explicit operator float2() const { \
       return make_float2(weft_from_fp8((__nv_fp8_storage_t)__x, fraction), weft_from_fp8((__nv_fp8_storage_t)(__x >> 8), fraction)); \
     } \
@@ -88,6 +91,12 @@ WEFT_FP8_TYPE(__nv_fp8_e5m2, 2)
     __host__ __device__ explicit __nv_fp8x4_##name(float4 v) \
         : __x((unsigned)weft_to_fp8(v.x, __NV_SATFINITE, fraction) | (unsigned)weft_to_fp8(v.y, __NV_SATFINITE, fraction) << 8 | \
               (unsigned)weft_to_fp8(v.z, __NV_SATFINITE, fraction) << 16 | (unsigned)weft_to_fp8(v.w, __NV_SATFINITE, fraction) << 24) {} \
+    __host__ __device__ explicit __nv_fp8x4_##name(double4 v) \
+        : __nv_fp8x4_##name(make_float4((float)v.x, (float)v.y, (float)v.z, (float)v.w)) {} \
+    __host__ __device__ explicit __nv_fp8x4_##name(__half2 low, __half2 high) \
+        : __nv_fp8x4_##name(make_float4((float)low.x, (float)low.y, (float)high.x, (float)high.y)) {} \
+    __host__ __device__ explicit __nv_fp8x4_##name(__nv_bfloat162 low, __nv_bfloat162 high) \
+        : __nv_fp8x4_##name(make_float4((float)low.x, (float)low.y, (float)high.x, (float)high.y)) {} \
     __host__ __device__ explicit operator float4() const { \
       return make_float4(weft_from_fp8((__nv_fp8_storage_t)__x, fraction), weft_from_fp8((__nv_fp8_storage_t)(__x >> 8), fraction), \
                          weft_from_fp8((__nv_fp8_storage_t)(__x >> 16), fraction), weft_from_fp8((__nv_fp8_storage_t)(__x >> 24), fraction)); \

@@ -21,6 +21,7 @@ typedef enum { CUSPARSE_INDEX_16U = 1, CUSPARSE_INDEX_32I = 2, CUSPARSE_INDEX_64
 typedef enum { CUSPARSE_ORDER_COL = 1, CUSPARSE_ORDER_ROW = 2 } cusparseOrder_t;
 typedef enum { CUSPARSE_FORMAT_CSR = 1, CUSPARSE_FORMAT_CSC = 2, CUSPARSE_FORMAT_COO = 3 } cusparseFormat_t;
 typedef enum { CUSPARSE_POINTER_MODE_HOST = 0, CUSPARSE_POINTER_MODE_DEVICE = 1 } cusparsePointerMode_t;
+typedef enum { CUSPARSE_DIRECTION_ROW = 0, CUSPARSE_DIRECTION_COLUMN = 1 } cusparseDirection_t;
 typedef enum { CUSPARSE_ACTION_SYMBOLIC = 0, CUSPARSE_ACTION_NUMERIC = 1 } cusparseAction_t;
 typedef enum { CUSPARSE_FILL_MODE_LOWER = 0, CUSPARSE_FILL_MODE_UPPER = 1 } cusparseFillMode_t;
 typedef enum { CUSPARSE_DIAG_TYPE_NON_UNIT = 0, CUSPARSE_DIAG_TYPE_UNIT = 1 } cusparseDiagType_t;
@@ -155,6 +156,24 @@ cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t, cusparseOperation_t, const
                                     cusparseConstDnVecDescr_t x, cusparseDnVecDescr_t y, cudaDataType compute,
                                     cusparseSpSVAlg_t, cusparseSpSVDescr_t);
 
+cusparseStatus_t cusparseSnnz(cusparseHandle_t, cusparseDirection_t direction, int m, int n, const cusparseMatDescr_t,
+                              const float *a, int lda, int *counts, int *total);
+cusparseStatus_t cusparseDnnz(cusparseHandle_t, cusparseDirection_t direction, int m, int n, const cusparseMatDescr_t,
+                              const double *a, int lda, int *counts, int *total);
+cusparseStatus_t cusparseCreateIdentityPermutation(cusparseHandle_t, int n, int *order);
+#define WEFT_SORT(kind) \
+  cusparseStatus_t cusparseX##kind##sort_bufferSizeExt(cusparseHandle_t, int m, int n, int count, const int *first, \
+                                                       const int *second, size_t *bytes);
+WEFT_SORT(csr) WEFT_SORT(csc) WEFT_SORT(coo)
+#undef WEFT_SORT
+cusparseStatus_t cusparseXcsrsort(cusparseHandle_t, int m, int n, int count, const cusparseMatDescr_t, const int *offsets,
+                                  int *columns, int *order, void *buffer);
+cusparseStatus_t cusparseXcscsort(cusparseHandle_t, int m, int n, int count, const cusparseMatDescr_t, const int *offsets,
+                                  int *rows, int *order, void *buffer);
+cusparseStatus_t cusparseXcoosortByRow(cusparseHandle_t, int m, int n, int count, int *rows, int *columns, int *order,
+                                       void *buffer);
+cusparseStatus_t cusparseXcoosortByColumn(cusparseHandle_t, int m, int n, int count, int *rows, int *columns, int *order,
+                                          void *buffer);
 cusparseStatus_t cusparseXcoo2csr(cusparseHandle_t, const int *rows, int count, int m, int *offsets, cusparseIndexBase_t base);
 cusparseStatus_t cusparseXcsr2coo(cusparseHandle_t, const int *offsets, int count, int m, int *rows, cusparseIndexBase_t base);
 cusparseStatus_t cusparseCsr2cscEx2_bufferSize(cusparseHandle_t, int m, int n, int count, const void *values,

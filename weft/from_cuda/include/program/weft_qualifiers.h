@@ -42,4 +42,4 @@
 #define CUDAAPI
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 3
-#define __CUDACC_VER_BUILD__ 0
+#define __CUDACC_VER_BUILD__ 107

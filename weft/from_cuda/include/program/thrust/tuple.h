@@ -1,6 +1,7 @@
 // Tuples and pairs that device code may use.
 #pragma once
 #include <cstddef>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include "cuda_runtime.h"
