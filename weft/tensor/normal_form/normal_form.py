@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from weft.ir.errors import Error
 from weft.ir.expr import Const, Expr
-from weft.tensor.guard_accesses import guard_accesses
 from weft.tensor.normal_form.axes import from_zero, merge_digits, order_sums
 from weft.tensor.normal_form.conversions import push_conversions
 from weft.tensor.normal_form.pull import open_logarithms, open_reciprocals, pull_factors
@@ -21,18 +21,19 @@ from weft.tensor.normal_form.starts import merge_starts
 from weft.tensor.normal_form.statements import is_formula, reads, renamed, with_value, writers
 from weft.tensor.normal_form.tests_by_hand import read_tests
 from weft.tensor.normal_form.views import Formulas, inline, is_scaled, is_view
-from weft.tensor.normalize import set_once, spell_out, widen_accumulators
+from weft.tensor.normalize import set_once, widen_accumulators
 from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.prove_bounds import unproved_accesses
 
 
 def normal_form(program: TensorProgram, fast: bool) -> TensorProgram:
     """``program`` in the form that strategies see; applied twice, nothing changes."""
     if not _is_closed(program) or any(s.recurrences for s in program.statements):
         return program
-    if any(b.strides for b in program.temporaries) or guard_accesses(spell_out(program)):
+    if any(b.strides for b in program.temporaries) or _is_left_to_calls(program):
         return program
     form = _Form(program, fast)
-    statements = form.widened(form.started(list(program.statements)))
+    statements = form.widened(form.started([form.placed(s) for s in program.statements]))
     statements = [form.settled(s) for s in form.started(statements)]
     statements = form.composed(statements)
     statements = form.named(order(form.laid_out(statements)))
@@ -46,6 +47,14 @@ def _is_closed(program: TensorProgram) -> bool:
     """Whether every size and range is a number (and what depends on other axes)."""
     shapes = (n for b in (*program.inputs, *program.outputs, *program.temporaries) for n in b.shape)
     return all(isinstance(n, Const) for n in shapes)
+
+
+def _is_left_to_calls(program: TensorProgram) -> bool:
+    """Whether calls test accesses, or one is wrong: what is said of them then is said of the statements as written."""
+    try:
+        return any(unproved_accesses(s, program.requirements) for s in program.statements)
+    except Error:
+        return True
 
 
 @dataclass
@@ -70,7 +79,7 @@ class _Form:
         self.temporaries = {b.name for b in p.temporaries}
 
     def started(self, statements: list[Statement]) -> list[Statement]:
-        merged = merge_starts(statements, self.temporaries, self.taken, self.fast)
+        merged = merge_starts(statements, self.temporaries, set(self.program.carried), self.taken, self.fast)
         self.temporaries |= {s.target.name for s in merged} - {b.name for b in self.program.outputs}
         return merged
 
@@ -82,11 +91,15 @@ class _Form:
         self.taken |= self.temporaries
         return list(wide.statements)
 
+    def placed(self, s: Statement) -> Statement:
+        """Axes from 0, digits of one number as one."""
+        return merge_digits(set_once(from_zero(s)), self.fast)
+
     def settled(self, s: Statement) -> Statement:
         """The rewrites of one statement."""
-        s = set_once(from_zero(s))
-        s = merge_digits(s, self.fast)
-        s = with_value(s, push_conversions(read_tests(push_conversions(s.value), s.axes)))
+        s = self.placed(s)
+        tested = with_value(s, push_conversions(read_tests(push_conversions(s.value), s.axes)))
+        s = s if tested is s else self.placed(tested)
         return order_sums(s, self.fast)
 
     def composed(self, statements: list[Statement]) -> list[Statement]:

@@ -26,8 +26,10 @@ from weft.tensor.polynomial import Polynomial, canonical
 from weft.tensor.program import Statement
 
 
-def merge_starts(statements: list[Statement], temporaries: set[str], taken: set[str], fast: bool) -> list[Statement]:
-    """``taken`` are the names that a new temporary cannot have."""
+def merge_starts(
+    statements: list[Statement], temporaries: set[str], carried: set[str], taken: set[str], fast: bool
+) -> list[Statement]:
+    """``carried`` are tensors whose values before the call count; no new temporary is called as one in ``taken``."""
     count, done = writers(statements), list[Statement]()
     for s in statements:
         first = [p for p in done if p.target == s.target]
@@ -36,7 +38,7 @@ def merge_starts(statements: list[Statement], temporaries: set[str], taken: set[
         elif not first and _adds(s) and s.target.name in temporaries and count[s.target.name] == 1:
             done.append(replace(s, initialize=True))
         elif len(first) == 1 and count[s.target.name] == 2 and _is_start(first[0]):
-            later = {p.target.name for p in done[done.index(first[0]) + 1 :]}
+            later = carried | {p.target.name for p in done[done.index(first[0]) + 1 :]}
             merged = None if later & reads(first[0]) else _merged(first[0], s, taken, fast)
             done = [p for p in done if p is not first[0] or merged is None]
             done += [s] if merged is None else merged
