@@ -3,6 +3,8 @@
 =========  ===============================================================  ======
 rewrite    before → after                                                   class
 =========  ===============================================================  ======
+turned     ``C(m,n) +=! B(k,n) * A(m,k)`` → ``C(m,n) +=! A(m,k) * B(k,n)``    exact
+drop       a sum over one point that nothing depends on → no sum             exact
 from_zero  ``O(i-1) = X(i) where i in 1:N`` → ``O(i) = X(i+1)``              exact
 digits     ``X(k*32+r) where k in 0:64, r in 0:32`` → ``X(r), r in 0:2048``  exact ¹
 order      ``sum over p, c of X(c,p)`` → over c, p                           fast ²
@@ -17,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from weft.ir.expr import Axis, Const, Expr, Load, Var, idx
+from weft.ir.expr import Axis, Binary, Const, Expr, Load, Var, idx
 from weft.ir.visit import free_vars, loads, rewrite, substitute, walk
 from weft.tensor.polynomial import Polynomial, canonical
 from weft.tensor.program import Statement
@@ -61,6 +63,27 @@ def _in_ranges(axes: Iterable[Axis]) -> set[str]:
     return {name for a in axes for bound in (a.lo, a.hi) for name in free_vars(bound)}
 
 
+def drop_single(s: Statement) -> Statement:
+    """Axes of a sum that have one point, which nothing mentions, go."""
+    named = {*free_vars(s.value), *_in_ranges(s.axes)}
+    gone = [a for a in s.reduce_axes if (a.lo, a.hi) == (idx(0), idx(1)) and a.var.name not in named]
+    return replace(s, axes=tuple(a for a in s.axes if a not in gone)) if gone else s
+
+
+def turn_factors(s: Statement) -> Statement:
+    """Of two factors in a sum, the one first that goes along with the outer axes of the result."""
+    e = s.value
+    if s.op != "+" or not isinstance(e, Binary) or e.op != "*" or not e.dtype.is_float:
+        return s
+    places = [a.var.name for a in s.spatial_axes]
+
+    def key(factor: Expr) -> list[int]:
+        used = free_vars(factor)
+        return [n for n, name in enumerate(places) if name in used] or [len(places)]
+
+    return replace(s, value=Binary("*", e.right, e.left, span=e.span)) if key(e.right) < key(e.left) else s
+
+
 def merge_digits(s: Statement, fast: bool) -> Statement:
     """Axes that stand together in every subscript, as digits of one number, as one."""
     for _ in range(len(s.axes)):
@@ -87,7 +110,7 @@ def _pair(s: Statement, fast: bool) -> tuple[Axis, Axis] | None:
                 width = b.hi.value if isinstance(b.hi, Const) else None
                 if width is None or step != unit * width or a is b or (a.var in summed) != (b.var in summed):
                     continue
-                near = fast or s.op in ("min", "max") or a.var not in summed
+                near = fast or s.op in ("min", "max") or s.value.dtype.is_integer or a.var not in summed
                 near = near or s.axes.index(a) + 1 == s.axes.index(b)
                 if near and _go_together(s, a, b, int(width), sums):
                     return a, b

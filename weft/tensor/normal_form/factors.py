@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from weft.ir.dtype import DType
 from weft.ir.expr import Binary, Call, Const, Expr, Unary, const
+from weft.ir.visit import Node, rewrite, walk
 
 #: Numbers beyond these are not multiplied with each other: where float32 overflows, or does not, must stay.
 LEAST, MOST = 1e-30, 1e30
@@ -118,6 +119,21 @@ def sum_of(terms: Sequence[Term], t: DType) -> Expr:
             e = Binary("-" if factor < 0 else "+", e, term)
     assert e is not None
     return scaled(e, common)
+
+
+def fold_numbers(value: Expr) -> Expr:
+    """Numbers in one product as one: ``x * 2.0 * (y * 0.5)`` is ``x * y``."""
+    numbers = [n for n in walk(value) if isinstance(n, Const) and n.dtype.is_float]
+    if len(numbers) < 2:
+        return value
+
+    def step(e: Node) -> Expr | None:
+        if not isinstance(e, Binary) or e.op not in ("*", "/") or not e.dtype.is_float:
+            return None
+        several = factors_of(e.left).number != 1 and factors_of(e.right).number != 1
+        return factors_of(e).expr(e.dtype) if several else None
+
+    return rewrite(value, step)
 
 
 def scaled(e: Expr, number: float) -> Expr:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from weft.ir.errors import Error
 from weft.ir.expr import Const, Expr
-from weft.tensor.normal_form.axes import from_zero, merge_digits, order_sums
+from weft.tensor.normal_form.axes import drop_single, from_zero, merge_digits, order_sums, turn_factors
 from weft.tensor.normal_form.conversions import push_conversions
+from weft.tensor.normal_form.factors import fold_numbers
 from weft.tensor.normal_form.pull import open_logarithms, open_reciprocals, pull_factors
 from weft.tensor.normal_form.results import flatten, join_ends, order, straight_out, turn
 from weft.tensor.normal_form.starts import merge_starts
@@ -93,14 +94,14 @@ class _Form:
 
     def placed(self, s: Statement) -> Statement:
         """Axes from 0, digits of one number as one."""
-        return merge_digits(set_once(from_zero(s)), self.fast)
+        return merge_digits(set_once(drop_single(from_zero(s))), self.fast)
 
     def settled(self, s: Statement) -> Statement:
         """The rewrites of one statement."""
         s = self.placed(s)
         tested = with_value(s, push_conversions(read_tests(push_conversions(s.value), s.axes)))
         s = s if tested is s else self.placed(tested)
-        return order_sums(s, self.fast)
+        return with_value(s, fold_numbers(s.value)) if self.fast else s
 
     def composed(self, statements: list[Statement]) -> list[Statement]:
         """Views in their readers, factors out of sums; what nobody reads any more goes."""
@@ -123,7 +124,7 @@ class _Form:
                 self.ends |= {part.target.name} if part is not s else set()
                 done.append(self._with_formulas(part, {}, known, fixed))
         done = join_ends(done, self.temporaries - self.changing, self.ends)
-        return _needed(done, {b.name for b in self.program.outputs})
+        return [self.settled(s) for s in _needed(done, {b.name for b in self.program.outputs})]
 
     def laid_out(self, statements: list[Statement]) -> list[Statement]:
         """Temporaries with the dimensions that their readers have, and results made where they are wanted."""
@@ -131,7 +132,8 @@ class _Form:
         flat = flatten(statements, free, self.fast)
         if flat is not statements:
             flat = join_ends([self.settled(s) for s in flat], free, self.ends)
-        return straight_out(turn(flat, free), free)
+        made = straight_out(turn(flat, free), free)
+        return [order_sums(turn_factors(s), self.fast) for s in made]
 
     def named(self, statements: list[Statement]) -> list[Statement]:
         """A sum under the name of what was done with it, where that is not stored any more."""

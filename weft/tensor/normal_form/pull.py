@@ -29,7 +29,7 @@ def pull_factors(s: Statement, formulas: Formulas, taken: set[str]) -> list[Stat
     found = factors_of(s.value, lambda e: _behind(e, formulas, summed))
     within = [e for e in found.above if summed & free_vars(e).keys()]
     over = [e for e in found.below if summed & free_vars(e).keys()]
-    left = {a.var.name for a in s.spatial_axes}
+    left = [a.var.name for a in s.spatial_axes]
     if not _has_reuse(within, left) or found.number == 0:
         return [s]
     outside = Factors(
@@ -37,6 +37,7 @@ def pull_factors(s: Statement, formulas: Formulas, taken: set[str]) -> list[Stat
     )
     if outside == Factors(1.0, ()):
         return [s]
+    within = sorted(within, key=lambda e: [n for n, name in enumerate(left) if name in free_vars(e)] or [len(left)])
     own = replace(s.target, name=fresh_name(f"{s.target.name}_sum", taken))
     t = s.target.dtype
     total = Factors(1.0, (Load(own, s.indices, span=s.span),)).times(outside)
@@ -46,9 +47,9 @@ def pull_factors(s: Statement, formulas: Formulas, taken: set[str]) -> list[Stat
     return [replace(s, target=own, value=value), end]
 
 
-def _has_reuse(factors: list[Expr], left: set[str]) -> bool:
+def _has_reuse(factors: list[Expr], left: list[str]) -> bool:
     """Whether two factors go along with different axes of the result."""
-    return len({frozenset(left & free_vars(e).keys()) for e in factors}) > 1
+    return len({frozenset({*left} & free_vars(e).keys()) for e in factors}) > 1
 
 
 def _behind(e: Expr, formulas: Formulas, summed: set[str]) -> Expr | None:

@@ -125,6 +125,24 @@ REWRITES: tuple[Rewrite, ...] = (
         f"def f({_A}, {_B}, float(M) s) -> (O) {{ {_SUM}\n O(m,n) = T(m,n) / exp(s(m)) }}",
     ),
     Rewrite(
+        "factors turned",
+        True,
+        f"{_MM} {{ O(m,n) +=! B(k,n) * A(m,k) }}",
+        f"{_MM} {{ O(m,n) +=! A(m,k) * B(k,n) }}",
+    ),
+    Rewrite(
+        "numbers in one product",
+        False,
+        f"{_X} {{ O(i) = X(i) * 2.0 * (X(i) / 8.0) }}",
+        f"{_X} {{ O(i) = X(i) * X(i) * 0.25 }}",
+    ),
+    Rewrite(
+        "sums over one point",
+        True,
+        f"{_X} {{ O() +=! X(i) where i in 0:N, r in 0:1 }}",
+        f"{_X} {{ O() +=! X(i) }}",
+    ),
+    Rewrite(
         "logarithms",
         False,
         f"{_XY} {{ O(i) = exp(X(i) - (Y(i) + log(1.0 + X(i)*X(i)))) }}",
