@@ -31,6 +31,17 @@ CASES: dict[str, tuple[type[Exception], str, str]] = {
             "  help:  subscripts are written with parentheses: `A(i,j)`"
         ),
     ),
+    "chained_comparison": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = 0 < A(i) + 1 <= 3 ? A(i) : 0.0\n}"),
+        (
+            "error: comparisons in a chain\n"
+            "  f.weft:2        B(i) = 0 < A(i) + 1 <= 3 ? A(i) : 0.0\n"
+            "                         ^^^^^^^^^^^^^^^^^\n"
+            "  why:   `0 < A(i) + 1` would be compared as true or false with `3`, as in C\n"
+            "  help:  write `0 < A(i) + 1 && A(i) + 1 <= 3`"
+        ),
+    ),
     "power": (
         LanguageError,
         ("def f(float(N) A) -> (B) {\n    B(i) = A(i) ** 2\n}"),

@@ -8,7 +8,7 @@ from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, lvalue, number
 from weft.from_cuda.literals import null
-from weft.from_cuda.memory import flat
+from weft.from_cuda.memory import byte_address, flat
 from weft.from_cuda.places import address_of, dereference, field_place, need_memory, read
 from weft.from_cuda.types import (
     BOOL,
@@ -61,12 +61,22 @@ def _cast(c: Context, n: Node) -> Value:
         return Nothing()
     if kind in ("BitCast", "AddressSpaceConversion"):
         return _cast_pointer(c, n, expression(c, inner))
+    if kind == "PointerToIntegral":
+        return _pointer_as_number(c, n, expression(c, inner))
     if kind in ("NoOp", "FunctionToPointerDecay", "BuiltinFnToFnPtr", "ConstructorConversion", "UserDefinedConversion",
                 "Dependent"):  # fmt: skip
         return expression(c, inner)
     if kind in ("UncheckedDerivedToBase", "DerivedToBase"):
         return _to_base(c, n, inner)
     return c.refuse(n, f"a conversion of the kind {kind}")
+
+
+def _pointer_as_number(c: Context, n: Node, value: Value) -> Value:
+    """A pointer of the launch as a number of bytes: programs ask so how it is aligned."""
+    to = c.type_of(n)
+    if not isinstance(value, Address) or not isinstance(to, Scalar) or to.size != 8:
+        return c.refuse(n, "a number made from a pointer to a variable, or one too small for it")
+    return Number(to, c.keep("bytes", byte_address(c, n, value)))
 
 
 def _to_base(c: Context, n: Node, inner: Node) -> Value:

@@ -242,6 +242,17 @@ class Context:
         finally:
             self.items = saved
 
+    def start_of(self, memory: Memory) -> Var:
+        """The number of the first byte of what an argument points to."""
+        slot = Slot("address", *memory.argument)
+        found = next((p for p, s in self.slots if s == slot), None)
+        if not isinstance(found, Var):
+            found = Var(self.fresh(f"{memory.name}_start"), dt.index)
+            self.slots.append((found, slot))
+            self.ranges[found.name] = Interval(0, None)
+            self.fixed.add(found.name)
+        return found
+
     def unsigned_parameter(self, var: Var) -> Var:
         """The number that ``var``, a parameter, is as an unsigned one: a parameter of its own."""
         made = Var(f"{var.name}_unsigned", dt.index)

@@ -151,6 +151,7 @@ def _line(slot: Slot, launch: Launch) -> str:
             | "surface bytes"
             | "prints"
             | "prints bytes"
+            | "table"
         ):
             return f"{slot.kind.replace(' ', '_')} {slot.symbol}"
         case "texture number" | "texture fits":

@@ -188,6 +188,25 @@ def address_value(c: Context, n: Node, address: Address) -> Expr:
     return found if address.is_set is None else Select(address.is_set, found, ZERO)
 
 
+def byte_address(c: Context, n: Node, address: Address) -> Expr:
+    """An address as a number of bytes, where nothing is put there that later becomes a pointer again."""
+    if address.is_null:
+        return ZERO
+    number = _choose(c, n, address, lambda t: _byte_address_of(c, n, t))
+    return number if address.is_set is None else Select(address.is_set, number, ZERO)
+
+
+def _byte_address_of(c: Context, n: Node, target: Target) -> Expr:
+    memory = target.memory
+    if memory.kind == "heap":
+        return target.index(1)
+    if memory.kind != "argument":
+        c.refuse(n, "a number made from a pointer to a variable, or to shared or local memory")
+    if any(memory.argument in group for group in c.launch.alias):  # one buffer, of which the lowest is the start
+        c.facts.learn(c.facts.flat, "heap")
+    return plus(c.start_of(memory), target.index(1))
+
+
 def _choose(c: Context, n: Node, address: Address, one: Callable[[Target], Expr]) -> Expr:
     made = one(address.targets[-1])
     for number, target in reversed(list(enumerate(address.targets[:-1]))):

@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 from weft.graph.compiled import Compiled
 from weft.graph.constants import Constants, constants_among, packing_order, passing_constants, run_library, spent_after
-from weft.graph.faults import collecting, refused
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.choose import Choice
 from weft.graph.groups.choose_windows import WindowChooser
@@ -37,6 +36,7 @@ from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with
 from weft.graph.rewrites.simplify import simplify, with_copied_parts
 from weft.graph.run.arrays import Arrays, NumpyArrays
 from weft.graph.run.segments import Step
+from weft.ir.faults import collecting, refused
 from weft.ir.numerics import is_fast
 from weft.runtime.paged_file import page_out
 from weft.runtime.store import Artifact, default_store

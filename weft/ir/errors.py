@@ -41,12 +41,7 @@ class Error(Exception):
 
     def render(self) -> str:
         """The full message."""
-        lines = [f"error: {self.what}"]
-        if self.span is not None:
-            lines += render_span(self.span)
-        labelled = [("why", self.why), ("help", self.help), *self.notes]
-        lines += [f"  {label + ':':<7}{text}" for label, text in labelled if text]
-        return "\n".join(lines)
+        return _render(f"error: {self.what}", self.span, [("why", self.why), ("help", self.help), *self.notes])
 
     def __str__(self) -> str:
         return self.render()
@@ -106,6 +101,28 @@ class InternalError(Error):
     """A fault of Weft itself; ``reproduction`` names the file that shows it again."""
 
     reproduction: str | None = None
+
+
+class Warning(UserWarning):
+    """A program that is run as it stands and was perhaps not meant so; `weft.ir.remark.REMARKS` has every ``name``.
+
+    Off by name: ``# allow NAME`` in the text, or ``warnings.filterwarnings("ignore", ".*NAME", weft.Warning)``.
+    """
+
+    def __init__(self, name: str, what: str, span: Span | None, why: str, help: str) -> None:
+        self.name = name
+        self.what = what
+        self.span = span
+        self.why = why
+        self.help = help
+        notes = [("why", why), ("help", help), ("off", f"`# allow {name}` on this line")]
+        super().__init__(_render(f"{what} [{name}]", span, notes))
+
+
+def _render(head: str, span: Span | None, notes: Iterable[tuple[str, str | None]]) -> str:
+    lines = [head, *(render_span(span) if span is not None else ())]
+    lines += [f"  {label + ':':<7}{text}" for label, text in notes if text]
+    return "\n".join(lines)
 
 
 #: Longer source lines are shown in part, around the caret.

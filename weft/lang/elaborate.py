@@ -36,7 +36,7 @@ class Elaborator:
     _broken: set[str] = field(default_factory=set)
 
     def program(self, definition: ast.Definition) -> TensorProgram:
-        builder = ProgramBuilder(definition.name.text, self.source)
+        builder = ProgramBuilder(definition.name.text, self.source, definition.name.span)
         scope = Scope(builder, self.definitions, (definition.name.text,), self.float_type)
         declare_params(scope, definition)
         declare_outputs(scope, definition)

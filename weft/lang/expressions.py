@@ -8,7 +8,7 @@ takes the type of the float it meets, so ``0.5 * X(i)`` is a half where ``X`` is
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, promote
 from weft.ir.errors import Error, LanguageError, UnsupportedError, did_you_mean
 from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
+from weft.ir.remark import Remark
 from weft.ir.visit import count_nodes
 from weft.lang import ast
 from weft.lang.builtins import (
@@ -32,6 +33,7 @@ from weft.lang.builtins import (
 )
 from weft.lang.inline_lets import MAX_NODES
 from weft.lang.other_notations import FOREIGN_NAMES
+from weft.lang.reader import text_of
 from weft.lang.scope import Scope, type_names
 from weft.tensor.boundary import Outside, OutsideMode
 
@@ -252,9 +254,27 @@ class ExpressionReader:
 
     def _convert(self, node: ast.Expr, value: Expr, to: DType) -> Expr:
         """``value``, read from ``node``, as ``to``; an index expression does not wrap at int32 on its way."""
+        if to.is_float and value.dtype.is_integer:
+            self._remark_divisions(node)
         if self.kind(node) == "index" and (to.is_float or to == dt.index):
             value = unwrapped(value)
         return cast(to, value)
+
+    def _remark_divisions(self, node: ast.Expr) -> None:
+        """Of quotients in an integer that becomes a float by itself."""
+        for quotient in _quotients(node):
+            whole, part = (text_of(e) for e in (quotient.left, quotient.right))
+            as_text = f"`{whole}/{part}`" if whole and part else "this quotient"
+            real = f"`float({whole}) / {part}`" if whole and part else "`float(a) / b`"
+            self.scope.builder.remark(
+                Remark(
+                    "integer-division",
+                    f"{as_text} of integers is rounded down before it becomes a float",
+                    quotient.span,
+                    "`/` of integers gives an integer",
+                    f"write {real} for the ratio, `float(...)` around it or `//` where rounding down is meant",
+                )
+            )
 
     # -- applications
 
@@ -334,6 +354,9 @@ class ExpressionReader:
             )
         if rule_of(name) == "same" and args[0].dtype.is_bool and name not in OPERATORS:
             args = [cast(dt.int32, a) for a in args]
+        if rule_of(name) == "float" and not args[0].dtype.is_float:
+            for n in node.args:
+                self._remark_divisions(n)
         made = apply_builtin(name, args)
         if name in COMPOSED:
             self._check_size(node, made)
@@ -406,6 +429,17 @@ def unwrapped(value: Expr) -> Expr:
 def _with_span(e: Expr, node: ast.Expr) -> Expr:
     made: Any = e
     return e if e.span is not None else dataclasses.replace(made, span=node.span)
+
+
+def _quotients(node: ast.Expr) -> Iterator[ast.Binary]:
+    """The divisions by `/` in a value, but for those in subscripts, in conversions and in tests."""
+    if isinstance(node, ast.Binary) and node.op == "/":
+        yield node
+    elif isinstance(node, ast.Ternary):
+        yield from (*_quotients(node.then), *_quotients(node.otherwise))
+    elif isinstance(node, ast.Unary) or (isinstance(node, ast.Binary) and node.op in _INTEGER_OPS):
+        for part in ast.operands(node):
+            yield from _quotients(part)
 
 
 def counted(n: int, noun: str) -> str:

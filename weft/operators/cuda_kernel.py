@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from weft.from_cuda.unit import Unit, find_kernel, read_unit
 from weft.ir.errors import ArgumentError, Error, UnsupportedError
 from weft.ir.numerics import CHOICES, NUMERICS, is_fast
 from weft.ir.printer import print_kernel
+from weft.locks import new_rlock
 from weft.operators.interface import Interface
 from weft.operators.scheduling import Numerics
 from weft.operators.signature import Signature
@@ -114,7 +114,7 @@ class CudaKernel:
         self._codes: dict[Launch, Specialization] = {}
         self._refused: set[Launch] = set()
         self._threads: ThreadKernel | None = None
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     def __repr__(self) -> str:
         return f"<weft CUDA kernel {self.name}({', '.join(p.type for p in self.function.parameters)})>"

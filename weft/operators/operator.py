@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.ir.errors import ArgumentError
+from weft.ir.errors import ArgumentError, Error
 from weft.ir.span import Source
 from weft.operators.bind import bind_values, check_bound_device
 from weft.operators.callee import Callee
@@ -120,12 +120,17 @@ class Operator(Callee):
 
     def _call_slowly(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """A call no known specialization fits as it stands: check everything, compile if need be, run."""
-        bound = bind_arguments(self.interface, args, named)
-        if named and self._table is not None:
-            result = self._table.call(out, *bound)
-            if result is not MISS:
-                return result
-        call = check_call(self.interface, bound, out)
+        try:
+            bound = bind_arguments(self.interface, args, named)
+            if named and self._table is not None:
+                result = self._table.call(out, *bound)
+                if result is not MISS:
+                    return result
+            call = check_call(self.interface, bound, out)
+        except Error:
+            if self._definition.is_misread():
+                return self._call_slowly(*args, out=out, **named)
+            raise
         if call.outputs is not None:
             check_overlap(self.interface, call.values, call.outputs)
         device = call.device or self._definition.device

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import selectors
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
+from weft.interpreters import python_command, python_environment
 from weft.ir.solve import UNKNOWN, Answer, Clause, Form
+from weft.locks import in_child, new_lock
 
 _START_SECONDS = 10.0
 
@@ -84,14 +83,12 @@ class _Worker:
     def start(self) -> bool:
         if self.is_absent or not sys.executable:
             return False
-        root = str(Path(__file__).resolve().parents[2])
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "weft.poly.isl_worker"],
+            python_command("from weft.poly.isl_worker import serve; serve()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment,
+            env=python_environment(),
         )
         if self.read(_START_SECONDS) != "ready":
             self.stop()
@@ -118,16 +115,13 @@ class _Worker:
 
 
 _worker = _Worker()
-_lock = threading.Lock()
+_lock = new_lock()
 atexit.register(_worker.stop)
 
 
 def _forget_worker() -> None:
     """A forked child must not share the pipes of its parent."""
-    global _lock
     _worker.process = None
-    _lock = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_worker)
+in_child(_forget_worker)

@@ -4,7 +4,9 @@ An artifact is found by a key that names everything its contents depend on. What
 is exactly what was put, or nothing: each file carries a digest over its key and contents,
 so a truncated, damaged or foreign file counts as missing and is removed. Files appear
 whole (written aside, then renamed), so processes may share a directory. A directory that
-cannot be used, or that other users could write code into, is not used; nothing fails.
+cannot be used, or that other users could write code into, is not used; nothing fails. Where others can write to a
+folder above it, they could put one of theirs in its place: only plain files of this user that no other can write to
+are read.
 
 ``WEFT_CACHE_DIR`` names the directory (default: ``weft`` in the user's cache directory),
 ``WEFT_CACHE=off`` does without.
@@ -27,6 +29,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from weft.locks import new_lock
 from weft.version import blake2b
 
 _MAGIC = b"WEFTART1"
@@ -55,7 +58,7 @@ class ArtifactStore:
         self._directory = None if directory is None else Path(directory)
         self._limit = limit
         self._state: bool | None = None if directory is not None else False
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._puts = 0
 
     @property
@@ -68,16 +71,10 @@ class ArtifactStore:
         if not self._usable():
             return None
         path = self._path(key)
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
-        artifact = decode_artifact(key, data)
-        with contextlib.suppress(OSError):
-            if artifact is None:
-                path.unlink()
-            else:
-                os.utime(path)  # trimming removes what was not used for longest
+        data = _read_own(path)
+        artifact = None if data is None else decode_artifact(key, data)
+        if artifact is None and data is not None:
+            _unlink(str(path))
         return artifact
 
     def put(self, key: str, artifact: Artifact) -> None:
@@ -121,6 +118,20 @@ class ArtifactStore:
                 total -= size
                 if total <= self._limit * 4 // 5:
                     break
+
+    def clear(self) -> tuple[int, int]:
+        """Removes everything; how many artifacts that were, and of how many bytes."""
+        removed = self.measure()
+        for path, _ in _scan(self._directory) if self._usable() else ():
+            if path.endswith((_SUFFIX, ".tmp")):
+                _unlink(path)
+        return removed
+
+    def measure(self) -> tuple[int, int]:
+        """How many artifacts there are, and of how many bytes."""
+        entries = _scan(self._directory) if self._usable() else []
+        sizes = [info.st_size for path, info in entries if path.endswith(_SUFFIX)]
+        return len(sizes), sum(sizes)
 
     def _path(self, key: str) -> Path:
         assert self._directory is not None
@@ -189,6 +200,33 @@ def _split(body: bytes) -> list[bytes]:
 
 def _digest(body: bytes) -> bytes:
     return blake2b(body, digest_size=_DIGEST, person=_MAGIC).digest()
+
+
+def _read_own(path: Path) -> bytes | None:
+    """What is in a plain file of this user that no other can write to; None where it is anything else."""
+    try:
+        handle = os.open(path, _READING)
+    except OSError:
+        return None
+    with open(handle, "rb") as file:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode) or _others_write(info):
+            return None
+        with contextlib.suppress(OSError, NotImplementedError):
+            os.utime(handle if os.utime in os.supports_fd else path)  # trimming removes what was not used for longest
+        try:
+            return file.read()
+        except OSError:
+            return None
+
+
+#: No waiting for whoever might write to a pipe, and no way to another file.
+_READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def _others_write(info: os.stat_result) -> bool:
+    """Whether a file or folder belongs to another user, or others may write to it."""
+    return hasattr(os, "geteuid") and (info.st_uid != os.geteuid() or bool(info.st_mode & 0o022))
 
 
 def _write_file(path: Path, data: bytes) -> None:

@@ -14,9 +14,9 @@ import ctypes
 import os
 import platform
 import re
-import threading
 
 from weft.ir.errors import ArgumentError
+from weft.locks import in_child, new_rlock
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import libc_symbols, load_native
 from weft.runtime.native_module import NativeModule
@@ -48,7 +48,7 @@ class _State:
 
 
 _state = _State()
-_lock = threading.RLock()
+_lock = new_rlock()
 
 
 def set_num_threads(n: int) -> None:
@@ -105,7 +105,6 @@ def _load() -> None:
     if _state.has_pool and processor is not None:
         _state.code = load_native(pool_module(processor), libc_symbols(POOL_IMPORTS))
         _word("late").value = LATE
-        os.register_at_fork(after_in_child=_after_fork)
     else:
         _state.code = load_native(NativeModule(_SERIAL), {})
     _publish()
@@ -175,3 +174,7 @@ def _after_fork() -> None:
         _state.may_bind = _state.openmp is None and find_openmp() is None
         _state.openmp = None
         ctypes.CFUNCTYPE(None)(_state.code.address("weft_reset_pool"))()
+        _publish()  # another thread may have been about to
+
+
+in_child(_after_fork)

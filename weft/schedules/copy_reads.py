@@ -136,7 +136,7 @@ def emit_copy(
         ranges[var.name] = Interval(0, None if most is None else most - 1)
     offsets = place.layout.subscripts(loops, place.buffer.rank)
     source = [simplify(start + o, ranges) for start, o in zip(place.starts, offsets)]
-    tests = [] if border else _tests(place, box, offsets, source, ranges)
+    tests = _not_empty(place.buffer, ranges) if border else _tests(place, box, offsets, source, ranges)
     source = [simplify(e, ranges) for e in border.element(source)] if border else source
     scope = {loop.var.name: (loop.lo, loop.hi) for loop in segment.loops}
     scope |= {var.name: (idx(0), size) for var, size in zip(loops, place.storage.shape)}
@@ -146,6 +146,12 @@ def emit_copy(
     body = emit_set(name, (place.storage, loops), value, scope, taken)
     through = [For(var, idx(0), size, "serial", Seq(())) for var, size in zip(loops, place.storage.shape)]
     return nest(through, () if fill else tests, body)
+
+
+def _not_empty(buffer: Buffer, ranges: Mapping[str, Interval]) -> list[Expr]:
+    """What must hold for ``buffer`` to have an element: at what is beyond a border, one of those inside is read."""
+    tests = (simplify(Compare("<", idx(0), size), ranges) for size in buffer.shape)
+    return [t for t in tests if t != Const(True, dt.bool_)]
 
 
 def _tests(
@@ -207,7 +213,7 @@ def check_reads(reads: Reads, scope: Scope) -> Verdict:
     for verdict in (check_place(reads.segment, reads.buffer.name, scope), check_unchanged(reads)):
         if not verdict.ok:
             return verdict
-    if _has_values(reads):
+    if have_values(reads):
         return OK
     reason = f"the copy may read elements of `{reads.buffer.name}` that nothing has written yet"
     return refuse(reason, kind="unproved")
@@ -262,7 +268,7 @@ def surroundings(segment: Segment) -> Surroundings:
     return Surroundings(shared, written_by(segment.leaves), sizes_of(segment.kernel))
 
 
-def _has_values(reads: Reads) -> bool:
+def have_values(reads: Reads) -> bool:
     """Whether every element that is copied has a value: arguments do, others where written or read before."""
     name, segment = reads.buffer.name, reads.segment
     if name not in segment.kernel.outputs and any(b.name == name for b in segment.kernel.buffers):

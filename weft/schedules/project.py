@@ -13,12 +13,13 @@ from itertools import pairwise
 
 from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
 from weft.ir.inequality import NEGATED, all_of
 from weft.ir.inequality import conjuncts as parts_of
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, If, Stmt
+from weft.ir.stmt import For, If, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, loads, substitute, walk
 from weft.poly.leaves import Leaf, LoopRange
 from weft.schedules.boxes import Box
@@ -127,6 +128,18 @@ def guarded(conditions: Sequence[Expr], body: Stmt) -> Stmt:
     if not conditions:
         return body
     return If(all_of(conditions), body)
+
+
+def through_box(buffer: Buffer, box: Box, ranges: Ranges) -> Projection:
+    """The elements of ``box`` that ``buffer`` has, in loops of their own."""
+    sizes = enumerate(zip(box.starts, box.extents))
+    loops = {d: For(Var(f"ax{d}"), idx(0), n, "serial", Seq(())) for d, (_, n) in sizes if n != idx(1)}
+    offsets = [loops[d].var if d in loops else idx(0) for d in range(buffer.rank)]
+    inner_ranges = Projection((), tuple(loops.values()), ()).ranges(ranges)
+    indices = tuple(simplify(start + offset, inner_ranges) for start, offset in zip(box.starts, offsets))
+    within = ((Compare("<=", idx(0), i), Compare("<", i, size)) for i, size in zip(indices, buffer.shape))
+    tests = (simplify(test, inner_ranges) for both in within for test in both)
+    return Projection(indices, tuple(loops.values()), tuple(t for t in tests if t != Const(True, dt.bool_)))
 
 
 def project(leaf: Leaf, indices: Sequence[Expr], fixed: set[str], ranges: Ranges) -> Projection:

@@ -13,12 +13,14 @@ Each iteration of the loop computes what the elements it has just finished are n
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Expr, idx
+from weft.ir.expr import AddressOf, Compare, Expr, idx
 from weft.ir.nesting import path_to, sequence, statements
 from weft.ir.numerics import is_fast
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
 from weft.ir.visit import free_vars, loads, stores, walk
 from weft.poly.conflicts import after, before
@@ -27,10 +29,10 @@ from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.refuse_meeting import check_apart, refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import written_names
-from weft.schedules.find import all_loops, blocks_inside, find_block, find_loop, loops_around, size_ranges
+from weft.schedules.find import all_loops, blocks_inside, find_block, find_loop, loops_around, ranges_at, size_ranges
 from weft.schedules.infer_stage import Member, block_problem, root_of
 from weft.schedules.instances import check_instances, infer_digits, is_exact
-from weft.schedules.loop_facts import check_valid, first_no
+from weft.schedules.loop_facts import check_valid, first_no, is_true
 from weft.schedules.place_stage import emit_member, foreign_loops
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
@@ -231,7 +233,17 @@ def infer_limits(kernel: Kernel, e: Epilogue) -> dict[str, tuple[Expr, Expr]] | 
     for m in e.before:
         if not dims <= {dim for dim, _ in m.pinned.values()}:
             return refuse(f"`{m.block.name}` does not set `{e.member.target.name}` element by element")
-    return limits
+    idle = _may_be_idle(kernel, [f for f in loops if f.var.name in own], limits)
+    return limits if idle is None else refuse(f"`{idle}` may run no time, and `{e.member.block.name}` would not either")
+
+
+def _may_be_idle(kernel: Kernel, loops: Sequence[For], limits: Mapping[str, tuple[Expr, Expr]]) -> str | None:
+    """A loop whose iterations are none of the elements that are shared out, so that all of these need one of it."""
+    sharing = {name for ends in limits.values() for end in ends for name in free_vars(end)}
+    for f in loops:
+        if f.var.name not in sharing and not is_true(simplify(Compare("<", f.lo, f.hi), ranges_at(kernel, f))):
+            return f.var.name
+    return None
 
 
 def _reaches_all(kernel: Kernel, e: Epilogue, buffer: Buffer, dim: int, name: str, shift: int) -> bool:

@@ -8,7 +8,8 @@
 
 This is the sparsity of masks; the loop may be one over tiles. Formulas in it are followed from the sums to their
 masks: a product is zero where a factor is, which takes other factors to be finite; that, and that zeros have no signs,
-is for fast numerics. At least one iteration is left, so that whoever counts them need not ask.
+is for fast numerics. Of a loop that surely runs at least one iteration is left, so that whoever counts them need not
+ask.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from weft.ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
+from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.inequality import conjuncts, denied
 from weft.ir.numerics import is_fast
 from weft.ir.simplify import simplify
@@ -25,7 +26,7 @@ from weft.ir.visit import loads, mentions, substitute
 from weft.poly.leaves import leaves, update_of
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import blocks_inside, find_loop, loops_around, ranges_at
-from weft.schedules.loop_facts import check_runs_through
+from weft.schedules.loop_facts import check_runs_through, is_true
 from weft.schedules.masks import narrowed
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.tile_extremes import TileExtremes
@@ -78,6 +79,8 @@ def _range(kernel: Kernel, loop: For, extremes: TileExtremes) -> tuple[Expr, Exp
     lo, hi = simplify(lo, ranges), simplify(hi, ranges)
     if (lo, hi) == (loop.lo, loop.hi):
         raise NotMasked(f"no mask makes all of an iteration of `{loop.var.name}` zeros")
+    if not is_true(simplify(Compare("<", loop.lo, loop.hi), ranges)):
+        return lo, hi  # a loop that runs no time goes on to do so
     lo = simplify(Binary("min", lo, loop.hi - 1), ranges)
     return lo, simplify(Binary("max", hi, lo + 1), ranges)
 

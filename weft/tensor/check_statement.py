@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType, can_hold
 from weft.ir.errors import LanguageError, ShapeError
-from weft.ir.expr import Binary, Const, Expr, Var, cast
+from weft.ir.expr import Axis, Binary, Const, Expr, Var, cast
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, loads
 from weft.tensor.infer_ranges import RangeClause
 from weft.tensor.ranges import Ranges, mentions
-from weft.tensor.text import describe_access
+from weft.tensor.text import describe, describe_access
 
 
 def check_rank(name: str, rank: int, given: int, span: Span | None) -> None:
@@ -168,6 +168,17 @@ def check_arg_reduction(op: str, reductions: Sequence[Var], initialize: bool, re
         what, why = "an integer tensor to write", f"it gives an index, and the tensor holds {result}"
     if what:
         raise LanguageError(f"`{op}=` needs {what}", span=span, why=why, help=f"write `I(m) {op}=! D(m,n)`")
+
+
+def perhaps_empty(what: str, axis: Axis, span: Span | None) -> LanguageError:
+    """The error for a position of an extreme among elements of which there may be none."""
+    name, range_ = axis.var.name, f"{describe(axis.lo)}:{describe(axis.hi)}"
+    return LanguageError(
+        f"`{what}` is perhaps over nothing",
+        span=span,
+        why=f"`{name}` runs over {range_}, which may be empty, and nothing has no extreme",
+        help="state ranges in which there always is an element, as in `where i in 1:N, j in 0:i`",
+    )
 
 
 def unreadable(name: str, kind: str | None, span: Span | None) -> LanguageError:

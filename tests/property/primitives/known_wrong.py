@@ -15,17 +15,7 @@ class Known(NamedTuple):
 
 
 KNOWN: tuple[Known, ...] = (
-    Known("rfactor"),  # instances that meet in an element
-    Known("write_out"),  # keeps the last term of a reduction only
     Known("privatize"),  # in or under concurrent loops
-    Known(".*", why="data race"),  # after `peel` and `cut` two blocks share one access
-    Known("reorder|tile|alternate|decompose_reduction", after="peel|cut|split|unroll|specialize"),
-    Known(".*", why="the sign of a zero"),  # strict extrema
-    Known("skip_masked|scan"),  # loops that run no time
-    Known("surround|precompute", why="out of bounds"),
-    Known("unscale"),  # one of two blocks of an extremum
-    Known("in_parts"),  # beyond an uneven end
-    Known("merge_axes", why="scope"),
 )
 
 

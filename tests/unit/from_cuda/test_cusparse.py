@@ -16,4 +16,5 @@ def test_sparse_matrices(tmp_path: Path) -> None:
     (program,) = build_program(options)
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["1 1 1 1", "CUSPARSE_STATUS_NOT_SUPPORTED"]
-    assert done.stderr.splitlines() == ["weft: cusparseSpMV does not support elements of several types"]
+    assert done.stderr.splitlines() == ["weft: cusparseSpMV does not support elements of several types here: it does nothing and gives "
+        "CUSPARSE_STATUS_NOT_SUPPORTED (10)"]

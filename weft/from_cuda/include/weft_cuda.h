@@ -8,7 +8,7 @@
 #define __host__ __attribute__((host))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-#define __managed__ __attribute__((managed))
+#define __managed__ __attribute__((device))  // one memory: as in whole programs
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
@@ -45,6 +45,7 @@ typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
+typedef long clock_t, time_t;
 
 #ifndef NULL
 #define NULL 0
@@ -110,7 +111,7 @@ _WEFT_BOTH void __assertfail(const char *, const char *, unsigned, const char *,
 __device__ void __trap();
 __device__ void __nanosleep(unsigned);
 __device__ long long clock64();
-__device__ long clock();
+__device__ clock_t clock();
 }
 #ifdef NDEBUG
 #define assert(e) ((void)0)

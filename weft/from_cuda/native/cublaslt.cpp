@@ -1,7 +1,6 @@
 // Products of matrices of several types, with what cuBLASLt puts behind them: computed in float.
 #include "cublasLt.h"
-#include "cuda_bf16.h"
-#include "cuda_fp16.h"
+#include "element_types.h"
 #include "weft_cuda.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +15,9 @@ struct cublasLtMatmulDescOpaque_t {
   const void *bias;
   void *aux;
   int64_t aux_ld;
+  // Of matrices whose elements have 8 bits: what they stand for is this many times as much.
+  const float *a_scale, *b_scale, *c_scale, *d_scale;
+  float *d_largest;
 };
 struct cublasLtMatrixLayoutOpaque_t {
   int32_t type, order;
@@ -26,18 +28,13 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 
 namespace {
-bool is_known(int type) { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
-
-float load(const void *from, int type, int64_t at) {
-  if (type == CUDA_R_32F) return ((const float *)from)[at];
-  return type == CUDA_R_16F ? (float)((const __half *)from)[at] : (float)((const __nv_bfloat16 *)from)[at];
+bool is_known(int type) {
+  return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF || type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
 }
-
-void store(void *to, int type, int64_t at, float value) {
-  if (type == CUDA_R_32F) ((float *)to)[at] = value;
-  else if (type == CUDA_R_16F) ((__half *)to)[at] = __half(value);
-  else ((__nv_bfloat16 *)to)[at] = __nv_bfloat16(value);
-}
+float load(const void *from, int type, int64_t at) { return (float)load_element(from, type, at); }
+void store(void *to, int type, int64_t at, float value) { store_element(to, type, at, value); }
+// A number that a descriptor points to; 1 where it names none.
+float scale_at(const float *scale) { return scale ? *scale : 1; }
 
 struct matrix {
   const void *data;
@@ -74,25 +71,35 @@ cublasStatus_t multiply(const cublasLtMatmulDescOpaque_t *how, int k, float alph
   float *left = as_floats(a), *right = as_floats(b);
   float *sums = (float *)malloc((size_t)(shape.rows * shape.columns) * 4 + 4);
   cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
+  float c_scale = scale_at(how->c_scale), d_scale = scale_at(how->d_scale), largest = 0;
+  alpha *= scale_at(how->a_scale) * scale_at(how->b_scale);
   if (left && right && sums) {
     for (int64_t j = 0; j < shape.columns; ++j)
       for (int64_t i = 0; i < shape.rows; ++i)
-        sums[j * shape.rows + i] = beta == 0 ? 0 : load(c.data, c.type, j * c.ld + i);
+        sums[j * shape.rows + i] = beta == 0 ? 0 : c_scale * load(c.data, c.type, j * c.ld + i);
     status = cublasSgemm(nullptr, how->turned[0] ? CUBLAS_OP_T : CUBLAS_OP_N, how->turned[1] ? CUBLAS_OP_T : CUBLAS_OP_N,
                          (int)shape.rows, (int)shape.columns, k, &alpha, left, (int)a.rows, right, (int)b.rows, &beta, sums,
                          (int)shape.rows);
     for (int64_t j = 0; j < shape.columns; ++j)
-      for (int64_t i = 0; i < shape.rows; ++i)
-        store(d, shape.type, j * shape.ld + i, behind(how, shape.type, i, j, sums[j * shape.rows + i]));
+      for (int64_t i = 0; i < shape.rows; ++i) {
+        float value = behind(how, shape.type, i, j, sums[j * shape.rows + i]);
+        largest = fabsf(value) > largest ? fabsf(value) : largest;
+        store(d, shape.type, j * shape.ld + i, d_scale * value);
+      }
+    if (how->d_largest) *how->d_largest = largest;
   }
   free(left), free(right), free(sums);
   return status;
 }
 
 matrix part(const void *data, cublasLtMatrixLayout_t layout, int64_t number) {
-  int64_t bytes = layout->type == CUDA_R_32F ? 4 : 2;
+  int64_t bytes = element_bytes(layout->type);
   return matrix{(const char *)data + number * layout->step * bytes, layout->type, (int64_t)layout->rows,
                 (int64_t)layout->columns, layout->ld};
+}
+
+cublasStatus_t unsupported(const char *call, const char *what) {
+  return (cublasStatus_t)weft_unsupported(call, what, "CUBLAS_STATUS_NOT_SUPPORTED", CUBLAS_STATUS_NOT_SUPPORTED);
 }
 
 bool is_supported(const cublasLtMatmulDescOpaque_t *how, cublasLtMatrixLayout_t layout) {
@@ -150,7 +157,13 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtM
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return set_field(&to->bias_type, 4, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return set_field(&to->aux, 8, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set_field(&to->aux_ld, 8, value, bytes);
-    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: return set_field(&to->a_scale, 8, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: return set_field(&to->b_scale, 8, value, bytes);
+    case CUBLASLT_MATMUL_DESC_C_SCALE_POINTER: return set_field(&to->c_scale, 8, value, bytes);
+    case CUBLASLT_MATMUL_DESC_D_SCALE_POINTER: return set_field(&to->d_scale, 8, value, bytes);
+    case CUBLASLT_MATMUL_DESC_AMAX_D_POINTER: return set_field(&to->d_largest, 8, value, bytes);
+    case CUBLASLT_MATMUL_DESC_FAST_ACCUM: return CUBLAS_STATUS_SUCCESS;
+    default: return unsupported("cublasLtMatmulDescSetAttribute", "this attribute");
   }
 }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t which,
@@ -163,7 +176,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t to, cubla
     case CUBLASLT_MATRIX_LAYOUT_LD: return set_field(&to->ld, 8, value, bytes);
     case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: return set_field(&to->count, 4, value, bytes);
     case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET: return set_field(&to->step, 8, value, bytes);
-    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+    default: return unsupported("cublasLtMatrixLayoutSetAttribute", "this attribute");
   }
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a,
@@ -172,14 +185,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t *results, int *found) {
   *found = asked > 0 && is_supported(how, a) && is_supported(how, b) && is_supported(how, c) && is_supported(how, d);
   if (*found) results[0] = cublasLtMatmulHeuristicResult_t{};
-  return *found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+  return *found ? CUBLAS_STATUS_SUCCESS : unsupported("cublasLtMatmulAlgoGetHeuristic", "these types, orders or epilogues");
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const void *alpha, const void *a,
                               cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
                               const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t) {
   bool is_possible = is_supported(how, a_layout) && is_supported(how, b_layout) && is_supported(how, c_layout);
-  if (!is_possible || !is_supported(how, d_layout) || !is_known(how->scale)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!is_possible || !is_supported(how, d_layout) || !is_known(how->scale))
+    return unsupported("cublasLtMatmul", "these types, orders or epilogues");
   int k = (int)(how->turned[0] ? a_layout->rows : a_layout->columns);
   for (int64_t number = 0; number < d_layout->count; ++number) {
     matrix to = part(d, d_layout, number);
@@ -191,26 +205,4 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const 
 }
 
 cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) { return CUBLAS_STATUS_SUCCESS; }
-cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-                                          const void *alpha, const void *a, cudaDataType a_type, int lda, long long stride_a,
-                                          const void *b, cudaDataType b_type, int ldb, long long stride_b, const void *beta,
-                                          void *c, cudaDataType c_type, int ldc, long long stride_c, int count,
-                                          cublasComputeType_t compute, cublasGemmAlgo_t) {
-  if (compute == CUBLAS_COMPUTE_64F && a_type == CUDA_R_64F && b_type == CUDA_R_64F && c_type == CUDA_R_64F)
-    return cublasDgemmStridedBatched(handle, ta, tb, m, n, k, (const double *)alpha, (const double *)a, lda, stride_a,
-                                     (const double *)b, ldb, stride_b, (const double *)beta, (double *)c, ldc, stride_c, count);
-  cublasLtMatmulDescOpaque_t how = {compute == CUBLAS_COMPUTE_16F ? CUDA_R_16F : CUDA_R_32F, {ta, tb},
-                                    CUBLASLT_EPILOGUE_DEFAULT, -1, nullptr, nullptr, 0};
-  cublasLtMatrixLayoutOpaque_t left = {a_type, 0, (uint64_t)(ta ? k : m), (uint64_t)(ta ? m : k), lda, count, stride_a};
-  cublasLtMatrixLayoutOpaque_t right = {b_type, 0, (uint64_t)(tb ? n : k), (uint64_t)(tb ? k : n), ldb, count, stride_b};
-  cublasLtMatrixLayoutOpaque_t result = {c_type, 0, (uint64_t)m, (uint64_t)n, ldc, count, stride_c};
-  return cublasLtMatmul(nullptr, &how, alpha, a, &left, b, &right, beta, c, &result, c, &result, nullptr, nullptr, 0, nullptr);
-}
-cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-                            const void *alpha, const void *a, cudaDataType a_type, int lda, const void *b,
-                            cudaDataType b_type, int ldb, const void *beta, void *c, cudaDataType c_type, int ldc,
-                            cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
-  return cublasGemmStridedBatchedEx(handle, ta, tb, m, n, k, alpha, a, a_type, lda, 0, b, b_type, ldb, 0, beta, c, c_type,
-                                    ldc, 0, 1, compute, algorithm);
-}
 }

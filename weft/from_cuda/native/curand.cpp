@@ -1,6 +1,7 @@
 // cuRAND for the host. XORWOW's numbers come, as NVIDIA documents, from 4096 sequences in turn: element n of a call is
 // number n / 4096 of sequence n % 4096. Philox's are one sequence in order.
 #include "curand.h"
+#include "weft_cuda.h"
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -63,7 +64,8 @@ template <typename T, typename Map> curandStatus_t normals(curandGenerator_t g, 
 extern "C" {
 curandStatus_t curandCreateGenerator(curandGenerator_t *generator, curandRngType_t type) {
   bool is_xorwow = type == CURAND_RNG_PSEUDO_DEFAULT || type == CURAND_RNG_PSEUDO_XORWOW;
-  if (!is_xorwow && type != CURAND_RNG_PSEUDO_PHILOX4_32_10) return CURAND_STATUS_TYPE_ERROR;
+  if (!is_xorwow && type != CURAND_RNG_PSEUDO_PHILOX4_32_10)
+    return (curandStatus_t)weft_unsupported("curandCreateGenerator", "generators but XORWOW and Philox", "CURAND_STATUS_TYPE_ERROR", CURAND_STATUS_TYPE_ERROR);
   *generator = (curandGenerator_t)calloc(1, sizeof(curandGenerator_st));
   if (!*generator) return CURAND_STATUS_ALLOCATION_FAILED;
   (*generator)->is_philox = !is_xorwow;

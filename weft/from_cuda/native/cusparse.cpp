@@ -1,7 +1,6 @@
 // cuSPARSE's basics. Products with rows of a matrix run on the pool; other formats and transposed ones add entry by
 // entry. Numbers are float, double and complex ones of both.
 #include "sparse.h"
-#include <stdio.h>
 #include <string.h>
 
 namespace {
@@ -13,8 +12,7 @@ complex_float conjugate(complex_float x) { return __builtin_conjf(x); }
 complex_double conjugate(complex_double x) { return __builtin_conj(x); }
 
 cusparseStatus_t refuse(const char *call, const char *why) {
-  fprintf(stderr, "weft: %s does not support %s\n", call, why);
-  return CUSPARSE_STATUS_NOT_SUPPORTED;
+  return (cusparseStatus_t)weft_unsupported(call, why, "CUSPARSE_STATUS_NOT_SUPPORTED", CUSPARSE_STATUS_NOT_SUPPORTED);
 }
 
 // Calls `f(row, column, value)` for every entry.
@@ -48,6 +46,29 @@ template <typename T> dense<T> seen(const cusparseDnMatDescr &m, cusparseOperati
                     operation == CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE};
   if (operation == CUSPARSE_OPERATION_NON_TRANSPOSE) return as_is;
   return {as_is.at, as_is.columns, as_is.rows, as_is.across, as_is.down, as_is.is_conjugate};
+}
+
+// The entries of a dense matrix that are not zero: how many there are and where rows (columns) begin, and, where
+// ``whole``, what they are.
+template <typename T> void put_entries(const cusparseDnMatDescr &b, cusparseSpMatDescr &a, bool whole) {
+  dense<T> from = seen<T>(b, CUSPARSE_OPERATION_NON_TRANSPOSE);
+  bool by_columns = a.format == CUSPARSE_FORMAT_CSC;
+  int64_t lines = by_columns ? a.columns : a.rows, across = by_columns ? a.rows : a.columns, count = 0;
+  for (int64_t o = 0; o < lines; ++o) {
+    if (a.format != CUSPARSE_FORMAT_COO && a.outer.at) a.outer.set(o, count + a.base);
+    for (int64_t i = 0; i < across; ++i) {
+      T value = by_columns ? from.get(i, o) : from.get(o, i);
+      if (value == T(0)) continue;
+      if (whole) {
+        if (a.format == CUSPARSE_FORMAT_COO) a.outer.set(count, o + a.base);
+        a.inner.set(count, i + a.base);
+        ((T *)a.values)[count] = value;
+      }
+      ++count;
+    }
+  }
+  if (a.format != CUSPARSE_FORMAT_COO && a.outer.at) a.outer.set(lines, count + a.base);
+  a.count = count;
 }
 
 template <typename T> struct product {
@@ -279,6 +300,23 @@ cusparseStatus_t cusparseSparseToDense(cusparseHandle_t, cusparseConstSpMatDescr
     scale_rows(product<T>{a, 0, 0, to, to}, 0, to.rows);
     each_entry<T>(*a, [&](int64_t row, int64_t column, T value) { to.at[row * to.down + column * to.across] = value; });
   })
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+cusparseStatus_t cusparseDenseToSparse_bufferSize(cusparseHandle_t, cusparseConstDnMatDescr_t, cusparseSpMatDescr_t,
+                                                  cusparseDenseToSparseAlg_t, size_t *bytes) {
+  return no_buffer(bytes);
+}
+cusparseStatus_t cusparseDenseToSparse_analysis(cusparseHandle_t, cusparseConstDnMatDescr_t b, cusparseSpMatDescr_t a,
+                                                cusparseDenseToSparseAlg_t, void *) {
+  WEFT_SAME_TYPES("cusparseDenseToSparse", b->type)
+  WEFT_FOR_TYPE(a->type, "cusparseDenseToSparse", put_entries<T>(*b, *a, false))
+  return CUSPARSE_STATUS_SUCCESS;
+}
+cusparseStatus_t cusparseDenseToSparse_convert(cusparseHandle_t, cusparseConstDnMatDescr_t b, cusparseSpMatDescr_t a,
+                                               cusparseDenseToSparseAlg_t, void *) {
+  WEFT_SAME_TYPES("cusparseDenseToSparse", b->type)
+  WEFT_FOR_TYPE(a->type, "cusparseDenseToSparse", put_entries<T>(*b, *a, true))
   return CUSPARSE_STATUS_SUCCESS;
 }
 

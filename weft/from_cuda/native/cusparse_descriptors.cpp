@@ -102,6 +102,12 @@ cusparseStatus_t cusparseCsrSetPointers(cusparseSpMatDescr_t m, void *offsets, v
   m->outer.at = offsets, m->inner.at = indices, m->values = values;
   return CUSPARSE_STATUS_SUCCESS;
 }
+cusparseStatus_t cusparseCscSetPointers(cusparseSpMatDescr_t m, void *offsets, void *indices, void *values) {
+  return cusparseCsrSetPointers(m, offsets, indices, values);
+}
+cusparseStatus_t cusparseCooSetPointers(cusparseSpMatDescr_t m, void *rows, void *columns, void *values) {
+  return cusparseCsrSetPointers(m, rows, columns, values);
+}
 cusparseStatus_t cusparseSpMatSetAttribute(cusparseSpMatDescr_t m, cusparseSpMatAttribute_t attribute, void *data, size_t bytes) {
   if (bytes != sizeof(int)) return CUSPARSE_STATUS_INVALID_VALUE;
   (attribute == CUSPARSE_SPMAT_FILL_MODE ? m->fill : m->diagonal) = *(int *)data;

@@ -147,7 +147,8 @@ CUresult cuModuleGetGlobal(CUdeviceptr *at, size_t *bytes, CUmodule module, cons
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void **arguments, void **extra) {
-  if (extra) return CUDA_ERROR_NOT_SUPPORTED;
+  if (extra)
+    return (CUresult)weft_unsupported("cuLaunchKernel", "arguments in one buffer (extra)", "CUDA_ERROR_NOT_SUPPORTED", CUDA_ERROR_NOT_SUPPORTED);
   return (CUresult)cudaLaunchKernel((const void *)function, dim3{grid_x, grid_y, grid_z}, dim3{block_x, block_y, block_z},
                                     arguments, shared_bytes, stream);
 }

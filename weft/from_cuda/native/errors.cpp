@@ -1,6 +1,8 @@
 // Errors, settings and the clock.
 #include "watch.h"
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static thread_local cudaError_t last_error = cudaSuccess;
@@ -10,6 +12,21 @@ cudaError_t weft_fail(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   if (error != cudaSuccess && weft_watching) weft_report_error(error);
   return error;
+}
+
+int weft_unsupported(const char *call, const char *what, const char *name, int status) {
+  static const char *told[64][2];
+  static int count;  // two threads may tell the same twice
+  for (int i = 0; i < count; ++i)
+    if (strcmp(told[i][0], call) == 0 && strcmp(told[i][1], what) == 0) return status;
+  if (count < 64) told[count][0] = call, told[count++][1] = what;
+  fprintf(stderr, "weft: %s does not support %s here: it does nothing and gives %s (%d)\n", call, what, name, status);
+  if (weft_watching) {
+    char text[512];
+    snprintf(text, sizeof text, "%s does not support %s here, and gives %s", call, what, name);
+    weft_report_call("API misuse", text, "this is a limit of this CPU's library, not of the program");
+  }
+  return status;
 }
 
 cudaError_t weft_fail_running(cudaError_t error) {

@@ -209,7 +209,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
     waits |= one.id == cudaLaunchAttributeCooperative && one.val.cooperative;
     bool is_cluster = one.id == cudaLaunchAttributeClusterDimension;
     if (is_cluster && one.val.clusterDim.x * one.val.clusterDim.y * one.val.clusterDim.z > 1)
-      return weft_fail(cudaErrorNotSupported);
+      return weft_fail((cudaError_t)weft_unsupported("cudaLaunchKernelExC", "clusters of several blocks", "cudaErrorNotSupported", cudaErrorNotSupported));
   }
   return (waits ? cudaLaunchCooperativeKernel : cudaLaunchKernel)(function, config->gridDim, config->blockDim, arguments,
                                                                   config->dynamicSmemBytes, config->stream);

@@ -19,7 +19,10 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int) { return *pool
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int) { return *pool = current, cudaSuccess; }
 cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t pool) { return current = pool, cudaSuccess; }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *properties) {
-  if (properties->handleTypes != cudaMemHandleTypeNone) return weft_fail(cudaErrorNotSupported);  // for other processes
+  if (properties->handleTypes != cudaMemHandleTypeNone) {  // for other processes
+    weft_unsupported("cudaMemPoolCreate", "memory of other processes", "cudaErrorNotSupported", cudaErrorNotSupported);
+    return weft_fail(cudaErrorNotSupported);
+  }
   *pool = (cudaMemPool_t)malloc(sizeof(cudaMemPool));
   if (!*pool) return weft_fail(cudaErrorMemoryAllocation);
   **pool = cudaMemPool{{0, 1, 1, 1}};

@@ -18,6 +18,11 @@ struct index_list {
     if (type == CUSPARSE_INDEX_64I) return ((const int64_t *)at)[i];
     return type == CUSPARSE_INDEX_32I ? ((const int32_t *)at)[i] : ((const uint16_t *)at)[i];
   }
+  void set(int64_t i, int64_t value) const {
+    if (type == CUSPARSE_INDEX_64I) ((int64_t *)at)[i] = value;
+    else if (type == CUSPARSE_INDEX_32I) ((int32_t *)at)[i] = (int32_t)value;
+    else ((uint16_t *)at)[i] = (uint16_t)value;
+  }
 };
 }  // namespace
 struct cusparseSpMatDescr {

@@ -87,6 +87,8 @@ struct watched_party {
   const weft_site *site;
   void *const *stack;  // instead of a thread
 };
+// The same of the host's call that is under way.
+WEFT_HIDDEN void weft_report_call(const char *kind, const char *what, const char *help);
 WEFT_HIDDEN void weft_report(const char *kind, const char *what, const watched_party *parties, int count, const char *help);
 WEFT_HIDDEN void weft_watch_stack(void **stack);
 WEFT_HIDDEN void weft_watch_launching(bool begins);

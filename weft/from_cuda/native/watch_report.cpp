@@ -146,6 +146,14 @@ void weft_watch_stack(void **stack) {
   for (int i = 1; i < deep && i < 13; ++i) stack[i - 1] = found[i];
 }
 
+void weft_report_call(const char *kind, const char *what, const char *help) {
+  void *stack[12];
+  weft_watch_stack(stack);
+  watched_party party = {"was called", 0, 0, nullptr, stack};
+  weft_report(kind, what, &party, 1, help);
+  is_told = false;
+}
+
 // Any call that fails and was not explained where that was found.
 void weft_report_error(cudaError_t error) {
   bool is_answer = error == cudaErrorNotReady || error == cudaErrorPeerAccessAlreadyEnabled ||
@@ -156,9 +164,5 @@ void weft_report_error(cudaError_t error) {
   }
   char what[512];
   snprintf(what, sizeof what, "a call gives %s: %s", cudaGetErrorName(error), cudaGetErrorString(error));
-  void *stack[12];
-  weft_watch_stack(stack);
-  watched_party party = {"was called", 0, 0, nullptr, stack};
-  weft_report("API misuse", what, &party, 1, "");
-  is_told = false;
+  weft_report_call("API misuse", what, "");
 }

@@ -38,6 +38,8 @@ void weft_free(void *block);
 
 // Remembers `error` as the last one and gives it back.
 WEFT_HIDDEN cudaError_t weft_fail(cudaError_t error);
+// Tells, once, that `call` does not do `what` and answers with the error called `name`; gives back its number, `status`.
+WEFT_HIDDEN int weft_unsupported(const char *call, const char *what, const char *name, int status);
 // The same for a kernel that failed while it ran: who waits for the device is told so from then on, as on a GPU.
 WEFT_HIDDEN cudaError_t weft_fail_running(cudaError_t error);
 WEFT_HIDDEN cudaError_t weft_failure();

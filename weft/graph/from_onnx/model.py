@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -16,7 +15,6 @@ from typing import Any
 from weft.graph.compile_graph import compile_graph
 from weft.graph.compiled import Compiled
 from weft.graph.evaluate import as_numpy
-from weft.graph.faults import place_of, reason_of
 from weft.graph.from_onnx.check import check_file
 from weft.graph.from_onnx.edge import read_model
 from weft.graph.from_onnx.file import OnnxFile, Port
@@ -28,7 +26,9 @@ from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.arrays import Arrays
 from weft.graph.run.fast_model import NUMPY, FastModel, is_fast
 from weft.ir.errors import ArgumentError, Error, InternalError, ShapeError, UnsupportedError
+from weft.ir.faults import place_of, reason_of
 from weft.ir.numerics import Numerics
+from weft.locks import new_rlock
 from weft.runtime.fastcall import MISS, CallTable, Specialization
 
 #: Executables that a model keeps, for as many kinds of inputs; the oldest goes first.
@@ -81,7 +81,7 @@ class OnnxModel:
         self.variants: dict[Any, _Variant] = {}
         #: inputs that sizes of other tensors depend on: an executable is for their very values
         self._decisive: frozenset[str] = frozenset()
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._sizes = OpenSizes()
         #: takes calls like some before, with arrays in the order of the inputs, without any Python
         self._table = CallTable(len(self.inputs), len(self.outputs))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.graph.compiled import Compiled
-from weft.graph.faults import reason_of
 from weft.graph.from_torch.early import workers_for
 from weft.graph.from_torch.edge import (
     compile_in_parts,
@@ -26,7 +24,9 @@ from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.what_is_called import as_module, autocast_types
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.ir.errors import ArgumentError, UnsupportedError
+from weft.ir.faults import reason_of
 from weft.ir.numerics import CHOICES, NUMERICS
+from weft.locks import new_rlock
 from weft.runtime.fastcall import MISS, CallTable
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
@@ -70,7 +70,7 @@ class CompiledModel:
         self.model, self.options = model, options
         #: reasons for eager calls that the user was warned of
         self._told: set[str] = set()
-        self._lock, self._table_lock = threading.RLock(), threading.RLock()
+        self._lock, self._table_lock = new_rlock(), new_rlock()
         self._begin()
 
     def _begin(self) -> None:
@@ -182,6 +182,13 @@ class CompiledModel:
         self.tell(f"{AS_EAGER}: {found}" if isinstance(found, str) else str(found), stacklevel=4)
         return made
 
+    def refresh(self) -> None:
+        """Says that weights of the model were written to, where Weft cannot see it: as `weft.refresh`."""
+        parts = list(self.parts.values())
+        models = [part.model for part in parts if isinstance(part, ExportedModel)]
+        for model in [*models, *(m for part in parts if isinstance(part, InParts) for m in part.models)]:
+            model.expire()
+
     def tell(self, what: str, stacklevel: int) -> None:
         """How calls run that are not compiled as a whole, and why, each once."""
         if what not in self._told:
@@ -210,20 +217,25 @@ class CompiledModel:
         self._forget_another_model()
         leaves, spec = flatten((args, dict(named)))
         nested: tuple[Any, ...] = (str(spec), self._mode())
-        key = self._key(nested, leaves)
         try:
-            found = self.parts.get(key)
+            found = self._find(nested, leaves, lambda: self._export(args, dict(named), leaves, nested))
         except TypeError:  # a numpy array, say: nothing to remember a model by
             strange = [leaf for leaf in leaves if type(leaf).__hash__ is None]
             return f"an argument is a {type(strange[0]).__name__}" if strange else "arguments without a hash", leaves
         if isinstance(found, ExportedModel) and found.writes_shared(leaves):
-            nested = (*nested, _memories(leaves))
-            found = self.parts.get(self._key(nested, leaves))
+            return "an input that the model writes to shares memory with another", leaves
+        return found, leaves
+
+    def _find(
+        self, nested: tuple[Any, ...], leaves: Sequence[Any], make: Callable[[], ExportedModel | InParts | str]
+    ) -> ExportedModel | InParts | str:
+        """What takes calls like this, as it was found before, or is made."""
+        found = self.parts.get(self._key(nested, leaves))
         if found is None:
             with self._lock:
-                found = self.parts.get(self._key(nested, leaves)) or self._export(args, dict(named), leaves, nested)
+                found = self.parts.get(self._key(nested, leaves)) or make()
                 self._keep(self._key(nested, leaves), found)
-        return found, leaves
+        return found
 
     def _key(self, nested: tuple[Any, ...], leaves: Sequence[Any]) -> tuple[Any, ...]:
         begins = map(begin_of, leaves) if self._sees_memory else ()
@@ -285,13 +297,6 @@ class CompiledModel:
         models: list[FxModel] = []
         of_model = functools.partial(compile_part, options=self.options, models=models)
         return compile_in_parts(self.model, of_model), models
-
-
-def _memories(leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """Which tensors lie in one memory, and where in it."""
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch().Tensor)]
-    memories = [t.untyped_storage().data_ptr() for t in tensors]
-    return tuple((memories.index(m), begin_of(t)) for m, t in zip(memories, tensors))
 
 
 def compile(

@@ -105,6 +105,16 @@ def static_inputs() -> frozenset[int]:
     return frozenset(getattr(metadata, "static_input_indices", None) or ())
 
 
+def after_optimizer_steps(tell: Callable[[Iterable[Any]], None]) -> None:
+    """``tell`` is called with its parameters after each step of any optimizer."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def told(optimizer: Any, _args: Any, _named: Any) -> None:
+        tell(p for group in optimizer.param_groups for p in group["params"])
+
+    register_optimizer_step_post_hook(told)
+
+
 def register_backend(fn: Callable[..., Any]) -> None:
     """Makes ``fn`` known as ``torch.compile(backend="weft")``."""
     from torch._dynamo import list_backends

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.graph.faults import reason_of
 from weft.graph.from_torch.edge import (
     asks_dynamo_again,
     flatten,
@@ -19,6 +18,7 @@ from weft.graph.from_torch.edge import (
 )
 from weft.graph.from_torch.model import FxModel, Options
 from weft.graph.from_torch.symbolic import SizeResults
+from weft.ir.faults import reason_of
 
 #: Parts that are remembered for `explain`; the last ones.
 _MOST_REMEMBERED = 64

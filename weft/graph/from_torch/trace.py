@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.graph.from_torch.changes import share_memory
 from weft.graph.from_torch.edge import (
     Functional,
     export,
@@ -160,8 +160,7 @@ class _Walk:
 
     def _refuse_shared_updates(self, tensors: Sequence[Any]) -> None:
         """Two inputs in one memory are two tensors to the walk: a write to one is not seen by the other."""
-        memories = Counter(t.untyped_storage().data_ptr() for t in tensors)
-        if any(memories[tensors[place].untyped_storage().data_ptr()] > 1 for place in self.updates):
+        if any(share_memory(tensors[a], b) for a in self.updates for n, b in enumerate(tensors) if n != a):
             raise UnsupportedError("a write to memory that two inputs share")
 
     def _rename(self, gm: Any, user: Sequence[int]) -> None:

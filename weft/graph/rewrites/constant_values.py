@@ -30,9 +30,9 @@ class _Made(NamedTuple):
 
 @dataclass
 class ConstantValues:
-    """``versions`` says how often what is at an address was written to: tensors of the user."""
+    """``versions`` says what changes where what is at an address was written to: tensors of the user."""
 
-    versions: dict[int, int] = field(default_factory=dict)
+    versions: dict[int, Hashable] = field(default_factory=dict)
     _made: dict[Hashable, _Made] = field(default_factory=dict)
     #: arrays that were made, by where they are, and what tells each apart
     _places: dict[int, tuple[_Reference, Hashable]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class ConstantValues:
         pointer = describe(array).pointer
         return pointer not in self.versions and self._known(pointer) is None
 
-    def check(self, pointers: Sequence[int], versions: Sequence[int]) -> None:
+    def check(self, pointers: Sequence[int], versions: Sequence[Hashable]) -> None:
         """Forgets all where tensors of the user have been written to since, or are others."""
         now = dict(zip(pointers, versions))
         if any(self.versions.get(pointer) != version for pointer, version in now.items()):

@@ -9,7 +9,6 @@ import functools
 import warnings
 from collections.abc import Callable, Iterator
 
-from weft.graph.faults import refused
 from weft.graph.graph import Graph, check_graph
 from weft.graph.rewrites.choose_layouts import choose_layouts
 from weft.graph.rewrites.copy_parts import copy_parts
@@ -23,6 +22,7 @@ from weft.graph.rewrites.row_order import row_order
 from weft.graph.rewrites.whole_attention import whole_attention
 from weft.graph.rewrites.winograd import winograd
 from weft.graph.run.arrays import Arrays
+from weft.ir.faults import refused
 from weft.ir.numerics import is_fast
 
 Rewrite = Callable[[Graph], Graph]

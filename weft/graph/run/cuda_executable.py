@@ -10,7 +10,6 @@ memory however many threads call.
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from collections import OrderedDict
@@ -26,6 +25,7 @@ from weft.graph.run.cuda_fast import Changes, RecordedState
 from weft.graph.run.cuda_steps import CudaSteps, Memory, makes
 from weft.graph.run.segments import Step
 from weft.ir.errors import ArgumentError
+from weft.locks import new_lock
 
 #: Graphs that a process keeps recorded, those called last: each has memory for the tensors between its steps.
 MOST_RECORDED = 16
@@ -58,7 +58,7 @@ class CudaExecutable:
         self.made = list(dict.fromkeys(graph.outputs))
         self.is_direct = self._is_direct()
         self.state = RecordedState()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._recorded: _Recorded | None = None
         self._calls = 0
 

@@ -70,4 +70,30 @@ WEFT_FP8 __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8_inter
 WEFT_FP8_TYPE(__nv_fp8_e4m3, 3)
 WEFT_FP8_TYPE(__nv_fp8_e5m2, 2)
 #undef WEFT_FP8_TYPE
+
+// Two and four of them, the first in the lowest byte.
+#define WEFT_FP8_VECTORS(name, fraction) \
+  struct __nv_fp8x2_##name { \
+    __nv_fp8x2_storage_t __x; \
+    __nv_fp8x2_##name() = default; \
+    __host__ __device__ explicit __nv_fp8x2_##name(float2 v) \
+        : __x((__nv_fp8x2_storage_t)(weft_to_fp8(v.x, __NV_SATFINITE, fraction) | weft_to_fp8(v.y, __NV_SATFINITE, fraction) << 8)) {} \
+    __host__ __device__ explicit operator float2() const { \
+      return make_float2(weft_from_fp8((__nv_fp8_storage_t)__x, fraction), weft_from_fp8((__nv_fp8_storage_t)(__x >> 8), fraction)); \
+    } \
+  }; \
+  struct __nv_fp8x4_##name { \
+    __nv_fp8x4_storage_t __x; \
+    __nv_fp8x4_##name() = default; \
+    __host__ __device__ explicit __nv_fp8x4_##name(float4 v) \
+        : __x((unsigned)weft_to_fp8(v.x, __NV_SATFINITE, fraction) | (unsigned)weft_to_fp8(v.y, __NV_SATFINITE, fraction) << 8 | \
+              (unsigned)weft_to_fp8(v.z, __NV_SATFINITE, fraction) << 16 | (unsigned)weft_to_fp8(v.w, __NV_SATFINITE, fraction) << 24) {} \
+    __host__ __device__ explicit operator float4() const { \
+      return make_float4(weft_from_fp8((__nv_fp8_storage_t)__x, fraction), weft_from_fp8((__nv_fp8_storage_t)(__x >> 8), fraction), \
+                         weft_from_fp8((__nv_fp8_storage_t)(__x >> 16), fraction), weft_from_fp8((__nv_fp8_storage_t)(__x >> 24), fraction)); \
+    } \
+  };
+WEFT_FP8_VECTORS(e4m3, 3)
+WEFT_FP8_VECTORS(e5m2, 2)
+#undef WEFT_FP8_VECTORS
 #undef WEFT_FP8

@@ -1,2 +1,1 @@
 #pragma once
-typedef long clock_t, time_t;

@@ -24,7 +24,7 @@ typedef enum { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 } cu
 typedef enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_TENSOR_OP_MATH = 1, CUBLAS_PEDANTIC_MATH = 2, CUBLAS_TF32_TENSOR_OP_MATH = 3 } cublasMath_t;
 typedef enum {
   CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_PEDANTIC = 69, CUBLAS_COMPUTE_64F = 70,
-  CUBLAS_COMPUTE_32I = 72, CUBLAS_COMPUTE_32F_FAST_16F = 74, CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+  CUBLAS_COMPUTE_64F_PEDANTIC = 71, CUBLAS_COMPUTE_32I = 72, CUBLAS_COMPUTE_32I_PEDANTIC = 73, CUBLAS_COMPUTE_32F_FAST_16F = 74, CUBLAS_COMPUTE_32F_FAST_16BF = 75,
   CUBLAS_COMPUTE_32F_FAST_TF32 = 77
 } cublasComputeType_t;
 typedef enum { CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_DFALT = -1, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 } cublasGemmAlgo_t;
@@ -82,6 +82,16 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                                           long long stride_b, const void *beta, void *c, cudaDataType c_type, int ldc,
                                           long long stride_c, int count, cublasComputeType_t compute,
                                           cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasDotEx(cublasHandle_t, int n, const void *x, cudaDataType x_type, int incx, const void *y,
+                           cudaDataType y_type, int incy, void *result, cudaDataType result_type, cudaDataType compute);
+cublasStatus_t cublasDotcEx(cublasHandle_t, int n, const void *x, cudaDataType x_type, int incx, const void *y,
+                            cudaDataType y_type, int incy, void *result, cudaDataType result_type, cudaDataType compute);
+cublasStatus_t cublasNrm2Ex(cublasHandle_t, int n, const void *x, cudaDataType type, int incx, void *result,
+                            cudaDataType result_type, cudaDataType compute);
+cublasStatus_t cublasAxpyEx(cublasHandle_t, int n, const void *alpha, cudaDataType alpha_type, const void *x,
+                            cudaDataType x_type, int incx, void *y, cudaDataType y_type, int incy, cudaDataType compute);
+cublasStatus_t cublasScalEx(cublasHandle_t, int n, const void *alpha, cudaDataType alpha_type, void *x, cudaDataType type,
+                            int incx, cudaDataType compute);
 cublasStatus_t cublasIsamax(cublasHandle_t, int n, const float *x, int incx, int *result);
 cublasStatus_t cublasIdamax(cublasHandle_t, int n, const double *x, int incx, int *result);
 #ifdef __cplusplus

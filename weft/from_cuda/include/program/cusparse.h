@@ -40,6 +40,7 @@ typedef enum {
 } cusparseSpMMAlg_t;
 typedef enum { CUSPARSE_SPSV_ALG_DEFAULT = 0 } cusparseSpSVAlg_t;
 typedef enum { CUSPARSE_SPARSETODENSE_ALG_DEFAULT = 0 } cusparseSparseToDenseAlg_t;
+typedef enum { CUSPARSE_DENSETOSPARSE_ALG_DEFAULT = 0 } cusparseDenseToSparseAlg_t;
 typedef enum { CUSPARSE_CSR2CSC_ALG_DEFAULT = 1, CUSPARSE_CSR2CSC_ALG1 = 1 } cusparseCsr2CscAlg_t;
 
 typedef struct cusparseContext *cusparseHandle_t;
@@ -104,6 +105,8 @@ cusparseStatus_t cusparseSpMatGetFormat(cusparseConstSpMatDescr_t matrix, cuspar
 cusparseStatus_t cusparseSpMatGetValues(cusparseSpMatDescr_t matrix, void **values);
 cusparseStatus_t cusparseSpMatSetValues(cusparseSpMatDescr_t matrix, void *values);
 cusparseStatus_t cusparseCsrSetPointers(cusparseSpMatDescr_t matrix, void *row_offsets, void *column_indices, void *values);
+cusparseStatus_t cusparseCscSetPointers(cusparseSpMatDescr_t matrix, void *column_offsets, void *row_indices, void *values);
+cusparseStatus_t cusparseCooSetPointers(cusparseSpMatDescr_t matrix, void *row_indices, void *column_indices, void *values);
 cusparseStatus_t cusparseSpMatSetAttribute(cusparseSpMatDescr_t matrix, cusparseSpMatAttribute_t attribute, void *data,
                                            size_t bytes);
 
@@ -133,6 +136,12 @@ cusparseStatus_t cusparseSparseToDense_bufferSize(cusparseHandle_t, cusparseCons
                                                   cusparseSparseToDenseAlg_t, size_t *bytes);
 cusparseStatus_t cusparseSparseToDense(cusparseHandle_t, cusparseConstSpMatDescr_t a, cusparseDnMatDescr_t b,
                                        cusparseSparseToDenseAlg_t, void *buffer);
+cusparseStatus_t cusparseDenseToSparse_bufferSize(cusparseHandle_t, cusparseConstDnMatDescr_t a, cusparseSpMatDescr_t b,
+                                                  cusparseDenseToSparseAlg_t, size_t *bytes);
+cusparseStatus_t cusparseDenseToSparse_analysis(cusparseHandle_t, cusparseConstDnMatDescr_t a, cusparseSpMatDescr_t b,
+                                                cusparseDenseToSparseAlg_t, void *buffer);
+cusparseStatus_t cusparseDenseToSparse_convert(cusparseHandle_t, cusparseConstDnMatDescr_t a, cusparseSpMatDescr_t b,
+                                               cusparseDenseToSparseAlg_t, void *buffer);
 
 cusparseStatus_t cusparseSpSV_createDescr(cusparseSpSVDescr_t *descriptor);
 cusparseStatus_t cusparseSpSV_destroyDescr(cusparseSpSVDescr_t descriptor);

@@ -6,6 +6,7 @@
 #include "cuda_runtime.h"
 
 namespace thrust {
+template <typename A, typename B> struct pair;
 template <typename... T> struct tuple;
 template <> struct tuple<> {
   template <typename Function, typename... More> __host__ __device__ auto apply(Function f, More &&...more) const {
@@ -28,6 +29,11 @@ template <typename First, typename... Rest> struct tuple<First, Rest...> {
   }
   template <typename F, typename... R> __host__ __device__ tuple &operator=(const tuple<F, R...> &o) {
     return first = o.first, rest = o.rest, *this;
+  }
+  // Of two: the halves of a pair.
+  template <typename A, typename B> __host__ __device__ tuple &operator=(const pair<A, B> &o) {
+    static_assert(sizeof...(Rest) == 1, "a pair has two halves");
+    return first = o.first, rest.first = o.second, *this;
   }
   // Calls `f` with all elements.
   template <typename Function, typename... More> __host__ __device__ auto apply(Function f, More &&...more) const {
