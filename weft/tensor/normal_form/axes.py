@@ -21,6 +21,7 @@ from dataclasses import replace
 
 from weft.ir.expr import Axis, Binary, Const, Expr, Load, Var, idx
 from weft.ir.visit import free_vars, loads, rewrite, substitute, walk
+from weft.tensor.normal_form.statements import is_element
 from weft.tensor.polynomial import Polynomial, canonical
 from weft.tensor.program import Statement
 
@@ -71,9 +72,9 @@ def drop_single(s: Statement) -> Statement:
 
 
 def turn_factors(s: Statement) -> Statement:
-    """Of two factors in a sum, the one first that goes along with the outer axes of the result."""
+    """Of two elements multiplied in a sum, the one first that goes along with the outer axes of the result."""
     e = s.value
-    if s.op != "+" or not isinstance(e, Binary) or e.op != "*" or not e.dtype.is_float:
+    if s.op != "+" or not isinstance(e, Binary) or e.op != "*" or not (is_element(e.left) and is_element(e.right)):
         return s
     places = [a.var.name for a in s.spatial_axes]
 

@@ -22,7 +22,7 @@ from weft.tensor.normal_form.starts import merge_starts
 from weft.tensor.normal_form.statements import is_formula, reads, renamed, with_value, writers
 from weft.tensor.normal_form.tests_by_hand import read_tests
 from weft.tensor.normal_form.views import Formulas, inline, is_scaled, is_view
-from weft.tensor.normalize import set_once, widen_accumulators
+from weft.tensor.normalize import needs_wide_accumulator, set_once, widen_accumulators
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.prove_bounds import unproved_accesses
 
@@ -86,6 +86,8 @@ class _Form:
 
     def widened(self, statements: list[Statement]) -> list[Statement]:
         """Sums of narrow numbers in float32, so that what is done with them is not rounded in between."""
+        if any(s.target.name in self.program.carried and needs_wide_accumulator(s) for s in statements):
+            return statements  # how that begins with what the caller gave is said when it is lowered
         wide, _ = widen_accumulators(replace(self.program, statements=tuple(statements)))
         self.temporaries |= {b.name for b in wide.temporaries} | {s.target.name for s in statements}
         self.temporaries -= {b.name for b in self.program.outputs}

@@ -73,12 +73,18 @@ def _put_dimensions(
 
 
 def turn(statements: list[Statement], free: set[str]) -> list[Statement]:
-    """Dimensions of sums in ``free`` in the order in which the axes of the last reader go along with them."""
+    """Dimensions of sums in ``free`` in the order in which a reader's axes go along with them.
+
+    The last that reads element by element says which, else the first that looks for the greatest or least. What is
+    multiplied further stays: which order is good then is a question of tiles.
+    """
     for s in statements:
-        found = list(reads_of(s.target.name, statements))
-        if s.target.name not in free or not s.reduce_axes or not is_whole(s) or not found:
+        found = list(reads_of(s.target.name, statements)) if s.target.name in free and s.reduce_axes else []
+        plain = [(r, load) for r, load in found if not r.reduce_axes][-1:]
+        plain += [(r, load) for r, load in found if r.op in ("min", "max")][:1]
+        if not plain or not is_whole(s):
             continue
-        order = _wanted_order(*found[-1])
+        order = _wanted_order(*plain[0])
         if order is None or order == [*range(len(order))] or _is_read_with_outside(s.target.name, statements):
             continue
         by = _picker(order)

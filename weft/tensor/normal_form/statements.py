@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Expr, Load, Var, idx
+from weft.ir.expr import Cast, Const, Expr, Load, Select, Unary, Var, idx
 from weft.ir.visit import loads, replace_buffers, rewrite
 from weft.tensor.access import statement_reads
+from weft.tensor.boundary import Outside
+from weft.tensor.normal_form.conversions import holds
 from weft.tensor.program import Statement
 
 
@@ -42,9 +44,22 @@ def is_formula(s: Statement) -> bool:
     return plain and s.target.name not in reads(s)
 
 
-def has_lookups(s: Statement) -> bool:
-    """Whether data decide what is read or written: calls test that, and their errors speak of the statement."""
-    return any(loads(i) for load in (*statement_reads(s),) for i in load.indices) or any(map(loads, s.indices))
+def is_element(e: Expr) -> bool:
+    """Whether it is read somewhere, converted without rounding, denied or tested at most."""
+    match e:
+        case Const():
+            return True
+        case Load():
+            return not any(loads(i) for i in e.indices)
+        case Outside(load=load, fill=fill):
+            return is_element(load) and (fill is None or isinstance(fill, Const))
+        case Cast(type=t, operand=operand):
+            return operand.dtype.is_float and holds(t, operand.dtype) and is_element(operand)
+        case Unary(op="-", operand=operand):
+            return is_element(operand)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            return not loads(condition) and isinstance(otherwise, Const) and is_element(then)
+    return False
 
 
 def with_value(s: Statement, value: Expr) -> Statement:

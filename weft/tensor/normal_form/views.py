@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
-from weft.ir.visit import loads, rebuild
+from weft.ir.expr import Binary, Const, Expr, Load, Var
+from weft.ir.visit import rebuild
 from weft.tensor.boundary import Outside, expand_outside
 from weft.tensor.normal_form.axes import put_value
-from weft.tensor.normal_form.conversions import holds
-from weft.tensor.normal_form.statements import is_formula
+from weft.tensor.normal_form.statements import is_element, is_formula
 from weft.tensor.program import Statement
 
 #: Formulas of tensors by name: the variables that are its subscripts, and the value there.
@@ -23,31 +22,14 @@ Formulas = Mapping[str, tuple[tuple[Expr, ...], Expr]]
 
 def is_view(s: Statement) -> bool:
     """Whether each element is one of another tensor, or a number: read again, it costs nothing."""
-    return is_formula(s) and _is_element(s.value)
-
-
-def _is_element(e: Expr) -> bool:
-    match e:
-        case Const():
-            return True
-        case Load():
-            return not any(loads(i) for i in e.indices)
-        case Outside(load=load, fill=fill):
-            return _is_element(load) and (fill is None or isinstance(fill, Const))
-        case Cast(type=t, operand=operand):
-            return operand.dtype.is_float and holds(t, operand.dtype) and _is_element(operand)
-        case Unary(op="-", operand=operand):
-            return _is_element(operand)
-        case Select(condition=condition, then=then, otherwise=otherwise):
-            return not loads(condition) and isinstance(otherwise, Const) and _is_element(then)
-    return False
+    return is_formula(s) and is_element(s.value)
 
 
 def is_scaled(s: Statement) -> bool:
     """Whether each element is another tensor's, times a number."""
     match s.value:
         case Binary(op="*", left=left, right=Const()) | Binary(op="*", left=Const(), right=left):
-            return is_formula(s) and _is_element(left)
+            return is_formula(s) and is_element(left)
     return False
 
 
