@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bench.spellings.kinds import KINDS, arguments, specialized, spellings
-from bench.spellings.measure import as_numpy
 
 import weft
+from bench.spellings.kinds import KINDS, arguments, specialized, spellings
+from bench.spellings.measure import as_numpy
 from weft.tensor.evaluate import evaluate
 from weft.tensor.normal_form.normal_form import normal_form
 

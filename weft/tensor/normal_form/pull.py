@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.expr import Binary, Call, Expr, Load
+from weft.ir.expr import Binary, Call, Expr, Load, const
 from weft.ir.visit import free_vars, fresh_name, rewrite
 from weft.tensor.normal_form.axes import put_value
 from weft.tensor.normal_form.factors import Factors, factors_of, sum_of, terms_of
@@ -108,11 +108,21 @@ def open_reciprocals(s: Statement, formulas: Formulas) -> Expr:
         return put_value(formula, dict(zip(places, e.indices)))  # type: ignore[arg-type]
 
     def step(e: object) -> Expr | None:
-        if not isinstance(e, Binary) or e.op not in ("*", "/") or all(behind(x) is None for x in (e.left, e.right)):
+        if not isinstance(e, Binary) or e.op not in ("*", "/"):
+            return None
+        if e.op == "*" and (opened := _divided(e.left, e.right) or _divided(e.right, e.left)):
+            return opened[0]
+        if all(behind(x) is None for x in (e.left, e.right)):
             return None
         return factors_of(e, behind).expr(e.dtype)
 
     return rewrite(s.value, step)
+
+
+def _divided(e: Expr, by: Expr) -> tuple[Expr] | None:
+    """``e / b`` where ``by`` is ``1.0 / b``."""
+    is_inverse = isinstance(by, Binary) and by.op == "/" and by.left == const(1.0, by.dtype)
+    return (Binary("/", e, by.right, span=e.span),) if is_inverse else None  # type: ignore[attr-defined]
 
 
 def _is_log(e: Expr | None) -> bool:

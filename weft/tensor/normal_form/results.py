@@ -75,13 +75,15 @@ def _put_dimensions(
 def turn(statements: list[Statement], free: set[str]) -> list[Statement]:
     """Dimensions of sums in ``free`` in the order in which a reader's axes go along with them.
 
-    The last that reads element by element says which, else the first that looks for the greatest or least. What is
-    multiplied further stays: which order is good then is a question of tiles.
+    The last that reads element by element says which, else the first that looks for the greatest or least, else the
+    last that multiplies them with what its own last axis goes along with: they are its rows then. Columns stay: which
+    order is good for those is a question of tiles.
     """
     for s in statements:
         found = list(reads_of(s.target.name, statements)) if s.target.name in free and s.reduce_axes else []
         plain = [(r, load) for r, load in found if not r.reduce_axes][-1:]
         plain += [(r, load) for r, load in found if r.op in ("min", "max")][:1]
+        plain += [(r, load) for r, load in found if r.spatial_axes and r.spatial_axes[-1].var not in load.indices][-1:]
         if not plain or not is_whole(s):
             continue
         order = _wanted_order(*plain[0])

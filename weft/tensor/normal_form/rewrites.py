@@ -155,6 +155,18 @@ REWRITES: tuple[Rewrite, ...] = (
         "def f(float(M,K) A) -> (O) { S(m) +=! exp(A(m,k))\n O(m,k) = A(m,k) / S(m) }",
     ),
     Rewrite(
+        "reciprocals in a formula",
+        False,
+        f"{_XY} {{ O(i) = X(i) * (1.0 / exp(Y(i))) }}",
+        f"{_XY} {{ O(i) = X(i) / exp(Y(i)) }}",
+    ),
+    Rewrite(
+        "dimensions of rows turned",
+        True,
+        f"def f({_A}, {_B}, float(N,M) V) -> (O) {{ T(n,m) +=! A(m,k) * B(k,n)\n O(m,r) +=! T(n,m) * V(n,r) }}",
+        f"def f({_A}, {_B}, float(N,M) V) -> (O) {{ {_SUM}\n O(m,r) +=! T(m,n) * V(n,r) }}",
+    ),
+    Rewrite(
         "dimensions turned",
         True,
         f"{_MM} {{ T(n,m) +=! A(m,k) * B(k,n)\n O(m,n) = exp(T(n,m)) }}",
