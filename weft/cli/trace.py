@@ -101,7 +101,11 @@ def take_snapshots(made: Build, trace: Trace | None = None) -> Iterator[Snapshot
     The schedule is that of ``trace``, or the one that Weft chooses.
     """
     yield Snapshot("start", "tensor program", print_program(made.program))
-    program, seconds = _timed(lambda: normalize(made.program))
+    form = made.how.form if trace is None else trace.form
+    formed, seconds = _timed(lambda: made.formed(form)[0])
+    if formed is not made.program:
+        yield Snapshot("front", "normal form", print_program(formed), seconds)
+    program, seconds = _timed(lambda: normalize(formed))
     yield Snapshot("front", "normalize", print_program(program), seconds)
     kernel, seconds = _timed(lambda: lower(program, checks=made.checks))
     yield Snapshot("front", "lower to loops", print_kernel(kernel), seconds)
