@@ -72,3 +72,46 @@ def test_lanes_that_part_and_meet_in_branches_are_whole_grids(tmp_path: Path) ->
     assert run(program, WEFT_CUDA_SERIAL="1").stdout.splitlines()[:2] == found.stdout.splitlines()[:2]
     times = (line.split() for line in (tmp_path / "times").read_text().splitlines())
     assert {threads for _, _, threads, _ in times} == {"0"}
+
+
+SHIFTS = """
+#include <cstdio>
+static const int most = 1 << 31;
+__global__ void k(int *x, int n) {
+  int t = threadIdx.x, *to = x + 9 * t;
+  to[0] = __popc(most >> t);
+  to[1] = (1 << 31) >> t;
+  to[2] = (1 << (31 - t)) < 0;
+  to[3] = (n << t) >> 1;
+  to[4] = ((n * 777 + t) << 16) >> 16;
+  to[5] = (t << 31) >> 31;
+  to[6] = ((t - 40) << 24) >> 28;
+  to[7] = (int)((unsigned)most >> t);
+  to[8] = ((1 << t) - 1) & 255;
+}
+int main() {
+  int *x;
+  cudaMallocManaged(&x, 288 * 4);
+  k<<<1, 32>>>(x, 123);
+  cudaDeviceSynchronize();
+  for (int i = 0; i < 288; i++) printf("%d ", x[i]);
+}
+"""
+
+
+def test_ints_shifted_up_to_their_sign(tmp_path: Path) -> None:
+    program = build(tmp_path, ("program.cu", SHIFTS))
+
+    def int32(value: int) -> int:
+        return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+    expected = [
+        value
+        for t in range(32)
+        for value in (
+            t + 1, -(1 << 31) >> t, int(t == 0), int32(123 << t) >> 1, int32((123 * 777 + t) << 16) >> 16,
+            int32(t << 31) >> 31, int32((t - 40) << 24) >> 28, int32(1 << (31 - t)), (int32(1 << t) - 1) & 255,
+        )
+    ]  # fmt: skip
+    for environment in ({}, {"WEFT_CUDA_SERIAL": "1"}):
+        assert [int(x) for x in run(program, **environment).stdout.split()] == expected
