@@ -25,6 +25,7 @@ TESTS = Path(__file__).resolve().parent
 BULK = {
     "bulk_schedules.py": [[]],
     "bulk_primitives.py": [[]],
+    "bulk_forced.py": [["--mode", mode] for mode in ("cpu", "gpu", "polyhedral")],
     "bulk_gpu_programs.py": [["--kind", kind] for kind in ("barriers", "forks", "schedules", "auto")],
 }
 #: Where programs in bulk leave the text of each failure.

@@ -22,6 +22,7 @@ from weft.ir.errors import (
     ShapeError,
     TargetError,
     UnsupportedError,
+    Warning,
 )
 from weft.version import __version__
 
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from weft.graph.explain import explain as explain
     from weft.graph.from_onnx.model import load_onnx as load_onnx
     from weft.graph.from_torch.backend import compile as compile
+    from weft.graph.from_torch.changes import refresh as refresh
     from weft.graph.profile import profile as profile
     from weft.operators.define import define as define
+    from weft.operators.define import load as load
     from weft.operators.define import operator as operator
     from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.loop_kernel import kernel as kernel
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from weft.runtime.threads import get_num_threads as get_num_threads
     from weft.runtime.threads import set_num_threads as set_num_threads
     from weft.tensor.python_api import *  # noqa: F403
+    from weft.tensor.python_functions import *  # noqa: F403
 
 #: Names found on first use: importing weft loads neither numpy, the builders nor the library.
 _LATER = {
@@ -52,10 +56,12 @@ _LATER = {
     "operator": "weft.operators.define",
     "compile": "weft.graph.from_torch.backend",
     "explain": "weft.graph.explain",
+    "refresh": "weft.graph.from_torch.changes",
     "profile": "weft.graph.profile",
     "get_num_threads": "weft.runtime.threads",
     "intrinsic": "weft.operators.intrinsic",
     "kernel": "weft.operators.loop_kernel",
+    "load": "weft.operators.define",
     "load_onnx": "weft.graph.from_onnx.model",
     "sanitize": "weft.operators.sanitize",
     "schedule": "weft.operators.schedule",
@@ -86,7 +92,7 @@ ops.make_operator = _make_operator
 
 def __dir__() -> list[str]:
     api = importlib.import_module("weft.tensor.python_api")
-    return sorted({*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "TYPE_CHECKING", "Any"})
+    return sorted({*__all__, *api.__all__})
 
 
 __all__ = [
@@ -100,6 +106,7 @@ __all__ = [
     "ShapeError",
     "TargetError",
     "UnsupportedError",
+    "Warning",
     "__version__",
     "compile",
     "cuda",
@@ -109,11 +116,13 @@ __all__ = [
     "get_num_threads",
     "intrinsic",
     "kernel",
+    "load",
     "load_onnx",
     "numpy_dtype",
     "onnx",
     "operator",
     "ops",
+    "refresh",
     "sanitize",
     "schedule",
     "set_num_threads",

@@ -23,6 +23,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_LATER[name]), name)
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def synchronize(device: int | None = None) -> None:
     """Waits until GPU number ``device`` (all of them without one) is done, and raises what went wrong there.
 

@@ -1,4 +1,4 @@
-"""`weft.onnx`: Weft as a standard ONNX backend (`onnx.backend.base`).
+"""`weft.onnx`: Weft as a standard ONNX backend (`onnx.backend.base`), for CPUs and NVIDIA GPUs.
 
 >>> import weft.onnx as backend
 >>> [y] = backend.prepare(model).run([x])
@@ -33,8 +33,12 @@ class BackendRep:
 def prepare(model: Any, device: str = "CPU", **_options: Any) -> BackendRep:
     """``model`` ready to run; it is compiled for sizes when it meets them."""
     if not supports_device(device):
-        raise ArgumentError(f"ONNX models are compiled for CPUs so far, not for {device}")
-    return BackendRep(load_onnx(model))
+        raise ArgumentError(
+            f"no ONNX model is compiled for the device {device!r} here",
+            why="there are CPUs, and NVIDIA GPUs where PyTorch sees one",
+            help='device="CPU", or "CUDA", "CUDA:1"',
+        )
+    return BackendRep(load_onnx(model, device="cpu" if device.upper().startswith("CPU") else device.lower()))
 
 
 def run_model(model: Any, inputs: Any, device: str = "CPU", **options: Any) -> tuple[Any, ...]:
@@ -50,7 +54,20 @@ def run_node(
 
 
 def supports_device(device: str) -> bool:
-    return device.partition(":")[0].upper() == "CPU"
+    kind, _, number = device.upper().partition(":")
+    if kind != "CUDA" or not (number or "0").isdecimal():
+        return kind == "CPU"
+    return int(number or 0) < _gpu_count()
+
+
+def _gpu_count() -> int:
+    """As many as PyTorch sees; none where it is not installed."""
+    from weft.graph.from_torch.edge import torch
+
+    try:
+        return int(torch().cuda.device_count())
+    except Error:
+        return 0
 
 
 def is_compatible(model: Any, device: str = "CPU", **_options: Any) -> bool:

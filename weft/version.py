@@ -27,10 +27,26 @@ def cache_key(*parts: str) -> str:
 
 @functools.cache
 def compiler_version() -> str:
-    """What tells one compiler from another: the release; in a source tree, which changes in between, its files too."""
-    if not os.path.exists(os.path.join(os.path.dirname(_PACKAGE), "pyproject.toml")):  # a copy of one has no ``.git``
-        return __version__
-    return f"{__version__} {'|'.join(sorted(_stamps(_PACKAGE)))}"
+    """What tells one compiler from another: the release, and what its files are; two wheels may be of one release."""
+    beside = os.path.dirname(_PACKAGE)
+    if not os.path.exists(os.path.join(beside, "pyproject.toml")):  # a copy of a source tree has no ``.git``
+        installed = _installed_files(os.path.join(beside, f"weft-{__version__}.dist-info", "RECORD"))
+        if installed:
+            return f"{__version__} {blake2b(installed, digest_size=20).hexdigest()}"
+    try:
+        return f"{__version__} {'|'.join(sorted(_stamps(_PACKAGE)))}"
+    except OSError:  # not in a folder
+        return f"{__version__} {_PACKAGE}"
+
+
+def _installed_files(record: str) -> bytes:
+    """What an installer wrote down of the package's files: names and digests. Nothing where it wrote down nothing."""
+    try:
+        with open(record, "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return b""
+    return b"\n".join(sorted(x for x in lines if x.startswith(b"weft/") and b".pyc," not in x and b"=" in x))
 
 
 def _stamps(folder: str) -> list[str]:

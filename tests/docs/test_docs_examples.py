@@ -11,10 +11,24 @@ import numpy as np
 import pytest
 
 import weft
+from weft.ir.remark import REMARKS
+from weft.lang.builtins import builtin_names
+from weft.lang.functions import MEANINGS, with_table
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LANGUAGE = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_functions_is_current() -> None:
+    """After a change: python -m weft.lang.functions docs/language.md"""
+    assert set(MEANINGS) == set(builtin_names())
+    assert with_table(LANGUAGE) == LANGUAGE
+    assert all(f"`{name}(" in LANGUAGE for name in builtin_names())
+
+
+def test_every_warning_is_in_the_table() -> None:
+    assert set(re.findall(r"^\| `([a-z]+-[a-z]+)` \|", LANGUAGE, re.MULTILINE)) == set(REMARKS)
 
 
 def blocks(text: str, kind: str) -> list[str]:
@@ -148,13 +162,3 @@ def test_definitions_of_the_language_page_are_programs() -> None:
     assert definitions
     for text in definitions:
         weft.define(text)
-
-
-def test_functions_the_language_page_names_exist() -> None:
-    from weft.lang.builtins import find_builtin
-
-    calls = re.search(r"calls \((.*?)…", LANGUAGE, re.DOTALL)
-    assert calls is not None
-    names = re.findall(r"`(\w+)`", calls[1])
-    assert names
-    assert all(find_builtin(n) for n in names)

@@ -1,4 +1,4 @@
-"""Every example in the numbered lessons and on the page of loop programs runs and prints what the lesson says."""
+"""Every example in the lessons and on the pages of loop and of Python programs runs and prints what is there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from weft.ir.hardware import HARDWARE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-LESSONS = [*sorted(DOCS.glob("lesson-*.md")), DOCS / "loops.md"]
+LESSONS = [*sorted(DOCS.glob("lesson-*.md")), DOCS / "loops.md", DOCS / "python-api.md"]
 
 
 def test_there_are_lessons() -> None:

@@ -7,7 +7,7 @@ import pytest
 from call_programs import EIGHT, LATE, LOOKUP, MM, SCALED, SCATTER, STRIDED, Cases, a, b, check_case, table, x
 
 import weft
-from weft.ir.errors import ArgumentError, ShapeError, TargetError
+from weft.ir.errors import ArgumentError, IndexOutOfRange, ShapeError, TargetError
 
 CASES: Cases = {
     "rank": (
@@ -46,7 +46,7 @@ CASES: Cases = {
     "lookup_too_large": (
         LOOKUP,
         lambda lookup: lookup(table, np.int32([0, 4, 1])),
-        ShapeError,
+        IndexOutOfRange,
         (
             "error: T index out of range in `O(i, d) = T(I(i), d)`: I[1] = 4, but T has 4 rows\n"
             "  <define>:2      O(i,d) = T(I(i),d)\n"
@@ -57,7 +57,7 @@ CASES: Cases = {
     "lookup_negative": (
         LOOKUP,
         lambda lookup: lookup(table, np.int32([0, 1, -1])),
-        ShapeError,
+        IndexOutOfRange,
         (
             "error: T index out of range in `O(i, d) = T(I(i), d)`: I[2] = -1, but T has 4 rows\n"
             "  <define>:2      O(i,d) = T(I(i),d)\n"
@@ -68,7 +68,7 @@ CASES: Cases = {
     "lookup_empty_table": (
         LOOKUP,
         lambda lookup: lookup(table[:0], np.int32([0])),
-        ShapeError,
+        IndexOutOfRange,
         (
             "error: T index out of range in `O(i, d) = T(I(i), d)`: I[0] = 0, but T has 0 rows\n"
             "  <define>:2      O(i,d) = T(I(i),d)\n"
@@ -79,7 +79,7 @@ CASES: Cases = {
     "scatter_too_large": (
         SCATTER,
         lambda scatter: scatter(x, np.array([0, 1, 2, 3, 4, 6]), x),
-        ShapeError,
+        IndexOutOfRange,
         (
             "error: O index out of range in `O(I(i)) +=! X(i)`: I[5] = 6, but O has 6 elements\n"
             "  <define>:2      O(I(i)) +=! X(i)\n"
@@ -90,7 +90,7 @@ CASES: Cases = {
     "lookup_of_a_result": (
         LATE,
         lambda late: late(x, np.float32([1, 3])),
-        ShapeError,
+        IndexOutOfRange,
         (
             "error: T index out of range in `O(i) = T(J(i))`: J[1] = 6, but T has 6 elements\n"
             "  <define>:3      O(i) = T(J(i))\n"

@@ -31,6 +31,28 @@ CASES: dict[str, tuple[type[Exception], str, str]] = {
             "  help:  subscripts are written with parentheses: `A(i,j)`"
         ),
     ),
+    "outside_does_not_fit": (
+        LanguageError,
+        ("def f(uint8(N) A) -> (B) {\n    B(i) = A(i-1) where i in 0:N, A outside -1\n}"),
+        (
+            "error: `A` holds uint8, and what is outside is -1\n"
+            "  f.weft:2        B(i) = A(i-1) where i in 0:N, A outside -1\n"
+            "                                                          ^^\n"
+            "  why:   what is read beyond an edge has the type of the elements, which does not hold int32 here\n"
+            "  help:  convert it, `uint8(...)`, or choose by a test: `i >= 0 ? A(i) : ...`"
+        ),
+    ),
+    "chained_comparison": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = 0 < A(i) + 1 <= 3 ? A(i) : 0.0\n}"),
+        (
+            "error: comparisons in a chain\n"
+            "  f.weft:2        B(i) = 0 < A(i) + 1 <= 3 ? A(i) : 0.0\n"
+            "                         ^^^^^^^^^^^^^^^^^\n"
+            "  why:   `0 < A(i) + 1` would be compared as true or false with `3`, as in C\n"
+            "  help:  write `0 < A(i) + 1 && A(i) + 1 <= 3`"
+        ),
+    ),
     "power": (
         LanguageError,
         ("def f(float(N) A) -> (B) {\n    B(i) = A(i) ** 2\n}"),

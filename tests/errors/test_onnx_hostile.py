@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "graph"))
 from onnx_models import TensorProto, helper, mlp, model, node, onnx
 
 import weft
+from weft.graph.from_onnx.budget import Budget, free_memory
 from weft.ir.errors import ArgumentError, Error, InternalError, UnsupportedError
 
 X = np.ones((2, 4), np.float32)
@@ -158,6 +159,41 @@ def no_groups() -> Any:
     return model(nodes, {"x": [2, 4]}, ["y"], {"g": np.ones(4, np.float32)}, opset=21)
 
 
+def _share_of_memory(share: float) -> int:
+    """Of what is free: a tensor of so many bytes could be, but not what is made for each byte."""
+    return int(free_memory() * share)
+
+
+def resized_to(mode: str, share: float) -> Any:
+    nodes = [helper.make_node("Resize", ["x", "", "", "s"], ["y"], "resize", mode=mode)]
+    return model(nodes, {"x": [2, 4]}, ["y"], {"s": np.array([2, _share_of_memory(share)])})
+
+
+def _filled(name: str, *shape: int) -> tuple[Any, dict[str, Any]]:
+    return node("ConstantOfShape", f"{name}_shape", name), {f"{name}_shape": np.array(shape)}
+
+
+def scattered(op: str, place: Any) -> Any:
+    """Updates at known places of tensors that are there by their shape alone."""
+    size = _share_of_memory(0.05) // 4
+    data, sizes = _filled("d", 1, size)
+    more, further = _filled("u", 1, size)
+    nodes = [data, more, node(op, "d p u", "s"), node("ReduceMax", "s", "m"), node("Add", "x m", "y")]
+    return model(nodes, {"x": [2, 4]}, ["y"], {**sizes, **further, "p": place})
+
+
+def multiplied_out() -> Any:
+    """A small result of small tensors, by 2 ** 48 points."""
+    names = "abcd"
+    nodes = [node("Einsum", " ".join(names), "z", equation="i,j,k,l->ijkl"), node("Add", "x z", "y")]
+    return model(nodes, {"x": [2, 4]}, ["y"], {name: np.ones(4096, np.float32) for name in names})
+
+
+def orders_for_a_terminal() -> Any:
+    return model([node("Rule", "x", "y", domain="com.\x1b[2J\x07", name="\x1b]0;owned")], {"x": [2, 4]}, ["y"],
+                 domains=["com.\x1b[2J\x07"])  # fmt: skip
+
+
 CASES: dict[str, tuple[Callable[[], Any], type[Error], str]] = {
     "a function that calls itself": (itself, ArgumentError, "own.f `f_y`: the function calls itself"),
     "functions that call each other": (each_other, ArgumentError, "own.f `f_y`: the function calls itself"),
@@ -178,6 +214,15 @@ CASES: dict[str, tuple[Callable[[], Any], type[Error], str]] = {
     "counts to infinity": (counted_to_infinity, UnsupportedError, "a range of steps of 1.0 from 0.0 to inf"),
     "scales that are no number": (scaled_by_no_number, UnsupportedError, "Resize `resize`: scales of [1.0, nan]"),
     "no groups": (no_groups, UnsupportedError, "4 channels in 0 groups"),
+    "resized to all memory": (lambda: resized_to("nearest", 0.1), UnsupportedError, "Resize `resize`: tables of"),
+    "resized to much memory": (lambda: resized_to("linear", 0.05), UnsupportedError, "Resize `resize`: tables of"),
+    "scattered rows": (
+        lambda: scattered("ScatterND", np.array([[0]])),
+        UnsupportedError,
+        "ScatterND `scatternd`: tables of",
+    ),
+    "products without measure": (multiplied_out, UnsupportedError, "Einsum `einsum`: a tensor of shape"),
+    "orders for a terminal": (orders_for_a_terminal, UnsupportedError, "com.\N{REPLACEMENT CHARACTER}[2J"),
     "pads without measure": (padded_without_measure, UnsupportedError, "Pad `pad`: a tensor of shape"),
 }
 
@@ -192,6 +237,29 @@ def test_it_is_refused_by_name_and_soon(name: str) -> None:
     assert isinstance(caught.value, kind)
     assert not isinstance(caught.value, InternalError)
     assert text in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+    assert time.process_time() - start < SOON
+
+
+def test_all_tables_of_a_model_have_one_account() -> None:
+    budget = Budget(free=4000)
+    budget.take(600)
+    with pytest.raises(UnsupportedError, match="tables of 401 bytes"):
+        budget.take(401)
+    budget.take(400)
+
+
+def test_many_names_are_looked_at_once_each() -> None:
+    """Inputs, and nodes with graphs in them, each of which knows the names around it."""
+    inputs = [helper.make_tensor_value_info(f"x{n}", 1, [1]) for n in range(40_000)]
+    inside = helper.make_graph([node("Relu", "x0", "r")], "g", [], [helper.make_tensor_value_info("r", 1, None)])
+    nodes = [node("If", "yes", f"y{n}", then_branch=inside, else_branch=inside) for n in range(4000)]
+    yes = helper.make_tensor("yes", TensorProto.BOOL, [], [True])
+    ends = [helper.make_tensor_value_info("missing", 1, None)]
+    proto = helper.make_model(helper.make_graph(nodes, "net", inputs, ends, [yes]))
+    start = time.process_time()
+    with pytest.raises(ArgumentError, match="output `missing` is made by no node"):
+        weft.load_onnx(proto)
     assert time.process_time() - start < SOON
 
 

@@ -116,11 +116,11 @@ def replay_saved(path: Path) -> int:
 
 
 def report(total: Counter[str]) -> str:
-    """Of each primitive, how many steps were tried, accepted, wrong, and wrong as is known."""
+    """Of each primitive, how many steps were tried, accepted and wrong."""
     from weft.schedules.schedule import PRIMITIVES
 
     lines = [f"{total['cases']} programs, {total['dropped']} dropped, {total['faults']} faults"]
-    columns = ("tried", "accepted", "wrong", "known")
+    columns = ("tried", "accepted", "wrong")
     lines.append(f"{'':22}" + "".join(f"{column:>10}" for column in columns))
     for name in (*sorted(PRIMITIVES), ""):
         names = sorted(PRIMITIVES) if name == "" else [name]

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "target"))
+from run_compiled import MACHINES, assert_same_bits, make_arguments, needs_c_compiler
 from run_compiled import Runner as CompiledRunner
-from run_compiled import assert_same_bits, make_arguments, needs_c_compiler
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -23,12 +23,9 @@ from weft.ir.interpret import interpret
 from weft.ir.stmt import Assign, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.verify import verify
 from weft.passes.registry import trace_passes
-from weft.target.cpu.host import NAMED, host_machine
 from weft.target.cpu.lower import PASSES, context_of
 
 TYPES = [dt.float32, dt.float64, dt.int32, dt.int64, dt.uint8, dt.int16, dt.float16, dt.bfloat16, dt.bool_]
-LEVELS = ["x86-64-avx512", "x86-64-avx2", "x86-64-sse4", "x86-64-sse2"]
-MACHINES = [NAMED[n] for n in LEVELS[LEVELS.index(host_machine().name) :]]
 
 
 @dataclass

@@ -13,7 +13,9 @@ How it goes, in the order of the files:
   (transposes and other reorderings), `pointwise` (all else).
 - `estimate` is the time model. A `sketch` draws the nests that a plan would make, so plans are ranked before one is
   applied; the model reads it as it reads a scheduled program.
-- `scheduler` runs them, and falls back to simpler ones where a step is refused.
+- `scheduler` lists the steps and `driver` runs them, on GPUs too: each as a whole or not at all. No schedule ends in
+  an error: what is refused, or fails, is left out, and what turns out not to fit the machine is barred and all done
+  again without it, until what is left fits.
 
 Everything is done with the public primitives of `weft.schedules`, so everything is checked.
 """

@@ -249,9 +249,10 @@ def _is_loadable(draft: Draft, stage: Stage, access: StageAccess, lane: str) -> 
 
 def _may_pack(draft: Draft, stage: Stage, access: StageAccess, lane: str) -> bool:
     """Whether ``access`` may read a copy: an argument's, of which all reads go there."""
-    if access.subscript_of(lane) is None:
+    readers = [a for a in stage.reads if a.buffer.name == access.buffer.name]
+    if any(a.subscript_of(lane) is None for a in readers if a is access or a.uses(lane)):
         return False
-    whole = not any(a.guarded for a in stage.reads if a.buffer.name == access.buffer.name)
+    whole = not any(a.guarded for a in readers)
     return whole and any(b.name == access.buffer.name for b in draft.s.kernel.buffers)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
 from weft.auto.plan import Decision, Ranker, Topic, rank_plans
@@ -10,6 +11,7 @@ from weft.auto.read_stages import KnownStages, read_stages
 from weft.auto.recurrence import find_steps
 from weft.auto.stages import Stage, Stages
 from weft.ir.errors import ScheduleError
+from weft.ir.faults import is_fault, refused
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Kernel
 from weft.schedules.schedule import Schedule
@@ -17,8 +19,37 @@ from weft.target.cpu.host import Machine
 
 P = ParamSpec("P")
 
+#: Plans of one way that are tried where none fits the machine.
+MOST_TRIED = 8
 #: Operations below which starting threads costs more than they save: some 20 microseconds on one core.
 THREAD_WORK = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A plan of a strategy that was followed for the nest of ``block``, and all blocks that it scheduled."""
+
+    strategy: str
+    block: str
+    plan: Any
+    blocks: frozenset[str]
+
+
+@dataclass(slots=True)
+class Barred:
+    """What turned out not to fit the machine once all was there: it is not taken again."""
+
+    steps: set[str] = field(default_factory=set)
+    plans: dict[tuple[str, str, str], set[Any]] = field(default_factory=dict)
+    told: list[Decision] = field(default_factory=list)
+
+    def bar(self, taken: Taken) -> None:
+        self.plans.setdefault((taken.strategy, taken.block, taken.plan.way), set()).add(taken.plan)
+
+    def has(self, strategy: str, block: str, plan: Any) -> bool:
+        """Whether it is barred, or so many plans of its way are that sizes do not seem to matter."""
+        barred = self.plans.get((strategy, block, plan.way), set())
+        return plan in barred or len(barred) >= MOST_TRIED
 
 
 class AnyDraft:
@@ -37,6 +68,9 @@ class AnyDraft:
         self.expected: dict[str, dict[Any, float]] = {}
         self.decisions: list[Decision] = []
         self.scheduled: set[str] = set()  # blocks whose nests are done
+        #: Plans that were followed, and those that are not to be.
+        self.taken: list[Taken] = []
+        self.barred = Barred()
         self._stages: tuple[Kernel, Stages] | None = None
         self._known: KnownStages = {}
 
@@ -73,16 +107,32 @@ class AnyDraft:
         self.decisions.append(Decision(topic, subject, what, why))
 
     def attempt(self, steps: Callable[P, object], *args: P.args, **named: P.kwargs) -> ScheduleError | None:
-        """``steps(*args)`` as a whole or not at all: a refusal of one takes back those before it and is returned."""
-        count, done = len(self.decisions), set(self.scheduled)
+        """``steps(*args)`` as a whole or not at all: a refusal of one takes back those before it and is returned.
+
+        So does a fault of ours, which is told.
+        """
+        count, taken, done = len(self.decisions), len(self.taken), set(self.scheduled)
         try:
             with self.s.attempt():
-                steps(*args, **named)
+                _or_refused(steps, *args, **named)
         except ScheduleError as error:
             del self.decisions[count:]
+            del self.taken[taken:]
             self.scheduled = done
+            if error.__cause__ is not None and is_fault(error.__cause__):
+                self.decide("fallback", self.s.kernel.name, "a step is left out", error.what)
             return error
         return None
+
+
+def _or_refused(steps: Callable[P, object], *args: P.args, **named: P.kwargs) -> None:
+    """``steps(*args)``, whose errors of any kind are refusals."""
+    try:
+        steps(*args, **named)
+    except ScheduleError:
+        raise
+    except Exception as error:
+        raise ScheduleError(refused(error)) from error
 
 
 class Draft(AnyDraft):

@@ -39,7 +39,9 @@ def polyhedral_schedule(schedule: Schedule, machine: Machine, threads: int | Non
         draft.decide("fallback", schedule.kernel.name, "scheduled without isl", tree)
     else:
         work = _Polyhedral(draft)
-        work.follow(tree, work.follower.in_order(list(work.follower.names)), 0)
+        refusal = draft.attempt(work.follow, tree, work.follower.in_order(list(work.follower.names)), 0)
+        if refusal is not None:
+            draft.decide("fallback", schedule.kernel.name, "scheduled without isl", refusal.what)
     for name in [stage.name for stage in draft.stages]:
         if name in draft.stages and name not in draft.scheduled:
             schedule_nest(draft, name, STRATEGIES)

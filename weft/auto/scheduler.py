@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.auto.draft import Draft
+from weft.auto.driver import AutoSchedule, Step, drive
 from weft.auto.fuse import fuse_stages
 from weft.auto.lookups import fits_lookups, schedule_lookups
 from weft.auto.moves import fits_moves, schedule_moves
-from weft.auto.plan import Decision, Ranker, rank_plans
+from weft.auto.plan import Ranker, rank_plans
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.recurrence import fold_states
 from weft.auto.reduction import REDUCTION
-from weft.auto.strategy import Strategy, one_way, schedule_nests
+from weft.auto.strategy import NOTHING, Strategy, one_way, schedule_nests
 from weft.auto.strided_sums import stride_sums
 from weft.auto.to_and_fro import turn_loops
 from weft.auto.windows import fits_windows, schedule_windows
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
 
-
-@dataclass(frozen=True, slots=True)
-class AutoSchedule:
-    """An ordinary schedule, and how it came about."""
-
-    schedule: Schedule
-    decisions: tuple[Decision, ...]
-
-
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[Draft], ...] = (
-    one_way("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None),
+    NOTHING,
     REDUCTION,
     one_way("lookups", fits_lookups, schedule_lookups),
     one_way("windows", fits_windows, schedule_windows),
     one_way("moves", fits_moves, schedule_moves),
     one_way("pointwise", lambda draft, stage: True, schedule_pointwise),
+)
+
+
+def schedule_stages(draft: Draft) -> None:
+    """Every nest by the first of `STRATEGIES` that takes it."""
+    schedule_nests(draft, STRATEGIES)
+
+
+def fold_buffers(draft: Draft) -> None:
+    """Temporaries of recurrences as rings of what is read again."""
+    fold_states(draft, draft.machine.caches)
+
+
+STEPS: tuple[Step, ...] = (
+    Step(stride_sums),
+    Step(fuse_stages),
+    Step(schedule_stages, simplest=True),
+    Step(fold_buffers),
+    Step(turn_loops),
 )
 
 
@@ -50,11 +59,10 @@ def auto_schedule(
 
     ``rank`` orders plans: by the time model, unless a bench or a tuner has another opinion.
     """
-    draft = Draft(schedule, machine, threads, constants)
-    draft.rank = rank
-    stride_sums(draft)
-    fuse_stages(draft)
-    schedule_nests(draft, STRATEGIES)
-    fold_states(draft, machine.caches)
-    turn_loops(draft)
-    return AutoSchedule(draft.s, tuple(draft.decisions))
+
+    def start(s: Schedule) -> Draft:
+        draft = Draft(s, machine, threads, constants)
+        draft.rank = rank
+        return draft
+
+    return drive(schedule, start, STEPS)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from weft.auto.draft import AnyDraft
+from weft.auto.draft import AnyDraft, Taken
 from weft.auto.plan import OnlyPlan, Plan
 from weft.auto.stages import Stage
 
@@ -50,12 +50,14 @@ class Strategy(Generic[D]):
         """Follows the best plan for the nest of block ``name`` that is not refused; whether there was one."""
         refused: set[str] = set()
         for plan in self.ranked(draft, draft.stage(name)):
-            if plan.way in refused:
+            if plan.way in refused or draft.barred.has(self.name, name, plan):
                 continue
+            done = set(draft.scheduled)
             refusal = draft.attempt(self.apply, draft, name, plan)
             if refusal is None:
                 tell_others(draft, name, plan)
                 draft.scheduled.add(name)
+                draft.taken.append(Taken(self.name, name, plan, frozenset(draft.scheduled - done)))
                 return True
             refused.add(plan.way)
             draft.decide("fallback", name, f"not scheduled as {self.name}", refusal.why or refusal.what)
@@ -71,6 +73,10 @@ def one_way(name: str, fits: Callable[[D, Stage], bool], schedule: Callable[[D, 
     return Strategy(name, plans, lambda draft, block, _: schedule(draft, block))
 
 
+#: Nests over nothing stay as they are: there is nothing to divide by.
+NOTHING: Strategy[Any] = one_way("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None)
+
+
 def schedule_nests(draft: D, strategies: Iterable[Strategy[D]]) -> None:
     """Every nest that is not scheduled yet, in program order; a strategy may take others along."""
     for name in [s.name for s in draft.stages]:
@@ -80,7 +86,10 @@ def schedule_nests(draft: D, strategies: Iterable[Strategy[D]]) -> None:
 
 def schedule_nest(draft: D, name: str, strategies: Iterable[Strategy[D]]) -> None:
     """The nest of block ``name`` by the first strategy with a plan that is not refused."""
-    next((s for s in strategies if s.schedule(draft, name)), None)
+    for strategy in strategies:
+        draft.attempt(strategy.schedule, draft, name)
+        if name in draft.scheduled or name not in draft.stages:
+            break
     draft.scheduled.add(name)
 
 

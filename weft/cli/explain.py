@@ -17,7 +17,7 @@ from weft.target import TARGETS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
+    add_file(parser, models=True)
     add_inputs(parser)
     parser.add_argument("--target", choices=tuple(TARGETS), help="what for (default: this CPU)")
 

@@ -19,16 +19,16 @@ from weft.tensor.specialize import solve_sizes, specialize
 
 _EXPORTED = "export it with torch.onnx.export to a file named *.onnx, or compile it in Python with weft.compile"
 #: What to do with models where a program is wanted, by the ends of their files' names.
-_MODELS = {".onnx": "models are for weft run, weft explain and weft profile"} | dict.fromkeys(
+_MODELS = {".onnx": "models are for weft run, explain, profile and trace"} | dict.fromkeys(
     (".pt", ".pt2", ".pth", ".safetensors"), _EXPORTED
 )
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
-def add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=Path, help="a program in the whiteboard language; run, explain and profile take *.onnx too"
-    )
+def add_file(parser: argparse.ArgumentParser, *, models: bool = False) -> None:
+    """The program that a command is about, or, with ``models``, an ONNX model."""
+    too = ", or an ONNX model (*.onnx)" if models else ""
+    parser.add_argument("file", type=Path, help=f"a program in the whiteboard language{too}")
     parser.add_argument("--def", dest="entry", metavar="NAME", help="which definition (default: the last)")
 
 
@@ -63,6 +63,14 @@ def read_source(path: Path) -> str:
 
 def read_operator(options: argparse.Namespace) -> Operator:
     return define(read_source(options.file), name=options.file.name, entry=options.entry)
+
+
+def format_seconds(seconds: float) -> str:
+    """In the unit that leaves a number one can read."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}" if seconds < 1000 * scale else f"{seconds / scale:.0f} {unit}"
+    return f"{seconds * 1e6:.3g} us"
 
 
 def read_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.cli.inputs import parse_size, random_value, read_array, read_pairs
+from weft.cli.inputs import format_seconds, parse_size, random_value, read_array, read_pairs
 from weft.graph.from_onnx.file import Port
 from weft.graph.from_onnx.model import OnnxModel, load_onnx
 from weft.ir.errors import ArgumentError
@@ -40,7 +40,7 @@ def run_model(options: argparse.Namespace, saved: Mapping[str, str]) -> list[tup
     made = net.run(None, arrays)
     first = time.perf_counter() - start
     again = min(_seconds(net, arrays) for _ in range(_CALLS))
-    print(f"first call {first * 1e3:.1f} ms (with compilation), then {again * 1e3:.3f} ms")
+    print(f"first call {format_seconds(first)} (with compilation), then {format_seconds(again)}")
     return list(zip((p.name for p in net.outputs), made))
 
 

@@ -16,6 +16,7 @@ from weft.passes.forms import FORMS
 from weft.passes.registry import PASSES, find_passes
 from weft.target import TARGETS
 
+_COLUMNS = ("pass", "targets", "needs", "gives", "takes", "applies where there are")
 _HEAD = ("pass", "needs", "gives", "applies where there are", "targets", "what it does")
 
 
@@ -56,11 +57,14 @@ def _all_lines() -> Iterator[str]:
 
 
 def _lines(*passes: Pass) -> Iterator[str]:
-    for each in passes:
-        facts = {"needs": each.needs, "gives": each.gives, "takes": each.takes, "if": each.only_if}
-        told = "; ".join(f"{what} {', '.join(names)}" for what, names in facts.items() if names)
-        yield f"  {each.name:<22}{_targets(each):<10}{told}".rstrip()
-        yield f"    {each.purpose}"
+    """One row a pass, in columns, with what it is for on a line of its own."""
+    rows = [_COLUMNS, *((p.name, _targets(p), *map(", ".join, (p.needs, p.gives, p.takes, p.only_if))) for p in passes)]
+    used = [n for n in range(len(_COLUMNS)) if any(row[n] for row in rows[1:])]
+    widths = {n: max(len(row[n]) for row in rows) for n in used}
+    for row, each in zip(rows, (None, *passes)):
+        yield ("  " + "  ".join(row[n].ljust(widths[n]) for n in used)).rstrip()
+        if each is not None:
+            yield f"    {each.purpose}"
 
 
 def markdown_lines() -> Iterator[str]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from weft.cli.inputs import add_file, add_inputs
+from weft.cli.inputs import add_inputs
 from weft.cli.models import is_model, read_model
 from weft.graph.profile import RUNS, profile
 from weft.ir.errors import ArgumentError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
+    parser.add_argument("file", type=Path, help="an ONNX model (*.onnx)")
+    parser.set_defaults(entry=None)
     add_inputs(parser)
     parser.add_argument("--runs", type=int, default=RUNS, help=f"how many, of which medians are told (default {RUNS})")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write a trace of the last run")

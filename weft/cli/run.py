@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.cli.inputs import add_file, add_inputs, make_arguments, make_outputs, read_operator, read_pairs
+from weft.cli.inputs import (
+    add_file,
+    add_inputs,
+    format_seconds,
+    make_arguments,
+    make_outputs,
+    read_operator,
+    read_pairs,
+)
 from weft.cli.models import is_model, run_model
 from weft.ir.errors import ArgumentError
 from weft.operators.operator import Operator
@@ -25,7 +33,7 @@ _CALLS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
+    add_file(parser, models=True)
     add_inputs(parser)
     parser.add_argument(
         "--save", action="append", default=[], metavar="NAME=FILE", help="write an output to a .npy file"
@@ -49,7 +57,7 @@ def main(options: argparse.Namespace) -> int:
     first = time.perf_counter() - start
     again = min(_seconds(op, arguments, spare) for _ in range(_CALLS))
     _report(list(zip(names, result if isinstance(result, tuple) else (result,))), saved)
-    print(f"first call {first * 1e3:.1f} ms (with compilation), then {again * 1e3:.3f} ms")
+    print(f"first call {format_seconds(first)} (with compilation), then {format_seconds(again)}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 weft trace mm.weft out.html --size M=64 --size N=64 --size K=32
 weft trace mm.weft out.html --target cuda --size M=64 --size N=64 --size K=32
+weft trace model.onnx out.html --size n=8
 weft trace mm.weft out.html --schedule tiled.txt --size M=64 --size N=64 --size K=32
 
 Without a schedule it shows what a call would run: every step that the automatic scheduler takes, then every pass.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_source
+from weft.cli.models import is_model
 from weft.cli.trace_page import Snapshot, emit_page
 from weft.ir.errors import ArgumentError
 from weft.ir.printer import print_kernel
@@ -38,7 +40,7 @@ Made = TypeVar("Made")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
+    add_file(parser, models=True)
     parser.add_argument("output", type=Path, help="the HTML file to write")
     parser.add_argument(
         "--schedule", type=Path, metavar="FILE", help="a schedule, as `print(s.trace)` writes it (default: automatic)"
@@ -48,11 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    op = read_operator(options)
-    trace = None if options.schedule is None else parse_trace(read_source(options.schedule), options.schedule.name)
-    made = _specialized(op, trace, options)
-    snapshots = list(take_snapshots(made, trace))
-    page = emit_page(f"{op.interface}", made.machine.name, snapshots)
+    title, machine, snapshots = _model(options) if is_model(options.file) else _program(options)
+    page = emit_page(title, machine, snapshots)
     try:
         options.output.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -60,6 +59,26 @@ def main(options: argparse.Namespace) -> int:
     changes = sum(a.text != b.text for a, b in pairwise(snapshots))
     print(f"{options.output}: {len(snapshots)} steps, {changes} of which change something")
     return 0
+
+
+def _model(options: argparse.Namespace) -> tuple[str, str, list[Snapshot]]:
+    if options.schedule is not None or options.target != "cpu":
+        raise ArgumentError(
+            f"{options.file} is a model, which has no schedule of its own",
+            why="each of its kernels is scheduled automatically, for this CPU",
+            help="leave --schedule and --target out",
+        )
+    from weft.cli.trace_model import trace_model
+
+    return trace_model(options)
+
+
+def _program(options: argparse.Namespace) -> tuple[str, str, list[Snapshot]]:
+    """What the page is about, for which machine, and its steps."""
+    op = read_operator(options)
+    trace = None if options.schedule is None else parse_trace(read_source(options.schedule), options.schedule.name)
+    made = _specialized(op, trace, options)
+    return str(op.interface), made.machine.name, list(take_snapshots(made, trace))
 
 
 def _specialized(op: Operator, trace: Trace | None, options: argparse.Namespace) -> Build:
@@ -82,7 +101,11 @@ def take_snapshots(made: Build, trace: Trace | None = None) -> Iterator[Snapshot
     The schedule is that of ``trace``, or the one that Weft chooses.
     """
     yield Snapshot("start", "tensor program", print_program(made.program))
-    program, seconds = _timed(lambda: normalize(made.program))
+    form = made.how.form if trace is None else trace.form
+    formed, seconds = _timed(lambda: made.formed(form)[0])
+    if formed is not made.program:
+        yield Snapshot("front", "normal form", print_program(formed), seconds)
+    program, seconds = _timed(lambda: normalize(formed))
     yield Snapshot("front", "normalize", print_program(program), seconds)
     kernel, seconds = _timed(lambda: lower(program, checks=made.checks))
     yield Snapshot("front", "lower to loops", print_kernel(kernel), seconds)

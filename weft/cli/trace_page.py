@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+
+from weft.cli.trace_rows import Row, diff_rows, marked
 
 #: Unchanged lines shown around a change; the rest can be unfolded.
 CONTEXT = 3
@@ -20,15 +21,6 @@ class Snapshot:
     text: str
     seconds: float | None = None
     fresh: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line on the left, one on the right, or both; ``tag`` is that of `difflib`."""
-
-    tag: str
-    left: str
-    right: str
 
 
 def fold_idle(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
@@ -49,30 +41,38 @@ def _together(idle: Sequence[Snapshot]) -> Snapshot:
     return replace(idle[0], title=", ".join(s.title for s in idle), seconds=seconds)
 
 
-def diff_rows(before: str, after: str) -> list[Row]:
-    """Two texts side by side, changed stretches line against line."""
-    old, new = before.splitlines(), after.splitlines()
-    rows: list[Row] = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        left, right = old[a:b], new[c:d]
-        for n in range(max(len(left), len(right))):
-            rows.append(Row(tag, left[n] if n < len(left) else "", right[n] if n < len(right) else ""))
-    return rows
-
-
 def emit_page(title: str, machine: str, snapshots: Sequence[Snapshot]) -> str:
     """The page for ``snapshots``, in order; steps that change nothing are one line."""
     name = html.escape(title)
-    steps = len(snapshots)
+    steps, times = len(snapshots), "".join(_times(snapshots))
     snapshots = fold_idle(snapshots)
     entries = "\n".join(_entry(n, s, _changed(snapshots, n)) for n, s in enumerate(snapshots))
     sections = "\n".join(_section(n, snapshots) for n in range(len(snapshots)))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{_STYLE}</style></head><body>\n"
-        f"<nav><h1>{name}</h1><p>{html.escape(machine)} &middot; {steps} steps &middot; keys j, k</p>\n"
-        f"<ol start=0>{entries}</ol></nav>\n<main>{sections}</main>\n<script>{_SCRIPT}</script></body></html>\n"
+        f"<nav><h1>{name}</h1><p>{html.escape(machine)} &middot; {steps} steps<span> &middot; keys j, k</span></p>\n"
+        f"<table>{times}</table>\n<details open><summary>steps</summary><ol start=0>{entries}</ol></details></nav>\n"
+        f"<main>{sections}</main>\n<script>{_SCRIPT}</script></body></html>\n"
     )
+
+
+#: What the stages are called where their times are told.
+_STAGES = {"front": "to loops", "graph": "graph", "schedule": "schedule", "pass": "passes", "code": "code"}
+
+
+def _times(snapshots: Sequence[Snapshot]) -> Iterator[str]:
+    """A row for each stage: how long it took, and a bar of its share."""
+    spent: dict[str, float] = {}
+    for s in snapshots:
+        if s.seconds is not None:
+            spent[s.kind] = spent.get(s.kind, 0.0) + s.seconds
+    for kind, seconds in spent.items():
+        share = 100 * seconds / (sum(spent.values()) or 1.0)
+        bar = f'<div class="{kind}" style="width: {max(share, 1):.0f}%"></div>'
+        cells = f"<th>{_STAGES.get(kind, kind)}</th><td>{seconds * 1e3:.1f} ms</td><td>{bar}</td>"
+        yield f"<tr>{cells}</tr>"
 
 
 def _changed(snapshots: Sequence[Snapshot], n: int) -> int | None:
@@ -115,7 +115,7 @@ def _emit_rows(rows: list[Row]) -> Iterator[str]:
         if hidden:
             yield _gap(hidden)
             hidden = 0
-        left, right = _marked(r)
+        left, right = marked(r)
         yield f'<tr class="{r.tag}"><td>{left}</td><td>{right}</td></tr>'
     if hidden:
         yield _gap(hidden)
@@ -125,49 +125,58 @@ def _gap(lines: int) -> str:
     return f'<tr class="gap"><td colspan=2>{lines} equal line{"s" * (lines != 1)}</td></tr>'
 
 
-def _marked(r: Row) -> tuple[str, str]:
-    """Both sides with what differs within a changed line marked."""
-    if r.tag != "replace" or not (r.left and r.right):
-        return html.escape(r.left), html.escape(r.right)
-    matcher = difflib.SequenceMatcher(None, r.left, r.right, autojunk=False)
-    left: list[str] = []
-    right: list[str] = []
-    for tag, a, b, c, d in matcher.get_opcodes():
-        for parts, text in ((left, r.left[a:b]), (right, r.right[c:d])):
-            shown = html.escape(text)
-            parts.append(shown if tag == "equal" or not text else f"<mark>{shown}</mark>")
-    return "".join(left), "".join(right)
-
-
 _STYLE = """
-body { margin: 0; display: flex; font: 14px/1.45 system-ui, sans-serif; color: #1c1c1c; background: #fff; }
-nav { position: sticky; top: 0; height: 100vh; overflow: auto; flex: 0 0 21rem; padding: 1rem; box-sizing: border-box;
-      background: #f6f6f4; border-right: 1px solid #ddd; }
-nav h1 { font: 600 14px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; margin: 0; }
-nav p, small { color: #777; } nav ol { padding-left: 1.8rem; } nav li { margin: .15rem 0; overflow-wrap: anywhere; }
-nav a { color: inherit; text-decoration: none; font-family: ui-monospace, monospace; font-size: 12.5px; }
-nav a:hover { text-decoration: underline; } nav li.still a { color: #aaa; } nav small { margin-left: .4rem; }
-main { flex: 1; min-width: 0; padding: 0 1.5rem 60vh; }
-h2 { font-size: 15px; margin: 1.6rem 0 .5rem; font-family: ui-monospace, monospace; }
-h2 span { font: 11px system-ui, sans-serif; padding: .1rem .45rem; border-radius: 1rem; background: #e4e4e0; }
-h2 .schedule { background: #dbe9ff; } h2 .pass { background: #e8dcf8; } h2 .code { background: #ffe9c9; }
-table { width: 100%; border-collapse: collapse; table-layout: fixed; border: 1px solid #ddd; }
-td, pre { font: 12.5px/1.45 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 4; }
-td { width: 50%; padding: 0 .6rem; vertical-align: top; height: 1.45em; } td + td { border-left: 1px solid #ddd; }
-pre { border: 1px solid #ddd; padding: .6rem; max-height: 80vh; overflow: auto; margin: .3rem 0; }
-tr.replace td, tr.delete td:first-child { background: #fff0ee; }
-tr.replace td + td, tr.insert td + td { background: #eefaee; }
-tr.gap td { color: #999; text-align: center; background: #fafafa; font-size: 11px; }
-mark { background: #ffd2cb; } td + td mark { background: #b9e8b9; } summary { color: #777; cursor: pointer; }
+:root { --page: #fff; --ink: #1c1c1c; --side: #f6f6f4; --line: #ddd; --faint: #767676; --gone: #fff0ee; --new: #eefaee;
+        --gone-word: #ffc4ba; --new-word: #a9e3a9; --front: #e4e4e0; --schedule: #cfe1ff; --pass: #e3d3f8;
+        --code: #ffe2b3; --graph: #d5eedb; --kernel: #fbd7e5; }
 @media (prefers-color-scheme: dark) {
-  body { background: #17181a; color: #ddd; } nav { background: #1e2023; border-color: #333; }
-  table, pre, td + td { border-color: #333; } tr.replace td, tr.delete td:first-child { background: #3a2322; }
-  tr.replace td + td, tr.insert td + td { background: #1e3323; } tr.gap td { background: #1b1c1f; }
-  mark { background: #7a3a34; color: inherit; } td + td mark { background: #2f6b3a; } h2 span { color: #222; }
+  :root { --page: #17181a; --ink: #ddd; --side: #1e2023; --line: #333; --faint: #8f8f8f; --gone: #351f1e;
+          --new: #1b2e20; --gone-word: #7a3a34; --new-word: #2f6b3a; --front: #3b3b38; --schedule: #25416e;
+          --pass: #47305f; --code: #5d4520; --graph: #244b31; --kernel: #5b2a40; } }
+html { -webkit-text-size-adjust: 100%; }
+body { margin: 0; display: flex; font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--page); }
+nav { position: sticky; top: 0; height: 100vh; overflow: auto; flex: 0 0 21rem; padding: 1rem; box-sizing: border-box;
+      background: var(--side); border-right: 1px solid var(--line); }
+nav h1 { font: 600 14px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; margin: 0; }
+nav p, small, summary { color: var(--faint); } nav ol { padding-left: 1.8rem; margin: .4rem 0; }
+nav li { margin: .15rem 0; overflow-wrap: anywhere; } summary { cursor: pointer; padding: .2rem 0; }
+nav a { color: inherit; text-decoration: none; font-family: ui-monospace, monospace; font-size: 12.5px; }
+nav a:hover { text-decoration: underline; } nav li.still a { color: var(--faint); } nav small { margin-left: .4rem; }
+nav table { width: 100%; border-collapse: collapse; margin: .6rem 0; font-size: 12px; }
+nav th { font-weight: normal; text-align: left; } nav td:nth-child(2) { text-align: right; padding: 0 .5rem; }
+nav td:nth-child(3) { width: 45%; } nav td div { height: .7rem; border-radius: 2px; }
+nav th, nav td { white-space: nowrap; }
+main { flex: 1; min-width: 0; padding: 0 1.5rem 60vh; }
+h2 { font: 600 15px/1.4 ui-monospace, monospace; margin: 1.6rem 0 .5rem; overflow-wrap: anywhere; }
+h2 small { font-weight: normal; }
+h2 span { font: 11px system-ui, sans-serif; padding: .1rem .45rem; border-radius: 1rem; }
+span, div { background: var(--front); } p span { background: none; }
+.schedule { background: var(--schedule); } .pass { background: var(--pass); } .code { background: var(--code); }
+.graph { background: var(--graph); } .kernel { background: var(--kernel); } li { background: none !important; }
+main table { width: 100%; border-collapse: collapse; table-layout: fixed; border: 1px solid var(--line); }
+main td, pre { font: 12.5px/1.45 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 4; }
+main td { width: 50%; padding: 0 .6rem; vertical-align: top; height: 1.45em; }
+main td + td { border-left: 1px solid var(--line); }
+pre { border: 1px solid var(--line); padding: .6rem; max-height: 80vh; overflow: auto; margin: .3rem 0; }
+tr.replace td, tr.delete td:first-child { background: var(--gone); }
+tr.replace td + td, tr.insert td + td { background: var(--new); }
+tr.gap td { color: var(--faint); text-align: center; background: var(--side); font-size: 11px; }
+mark { background: var(--gone-word); color: inherit; border-radius: 2px; } td + td mark { background: var(--new-word); }
+@media (max-width: 800px) {
+  body { display: block; } main { padding: 0 .7rem 40vh; } h2 { scroll-margin-top: .5rem; }
+  nav { position: static; height: auto; border-right: 0; border-bottom: 1px solid var(--line); padding: .7rem; }
+  nav p span { display: none; }
+  nav ol { max-height: 45vh; overflow: auto; } nav a { font-size: 14px; line-height: 1.7; }
+  main table, main tbody, main tr, main td { display: block; width: auto; }
+  main td { border: 0 !important; height: auto; padding: 0 .5rem; } main td:empty { display: none; }
+  tr.equal td + td { display: none; } tr.replace td, tr.delete td, tr.insert td { padding-left: 1.4rem; }
+  tr.replace td::before, tr.delete td::before { content: "- "; margin-left: -1rem; color: var(--faint); }
+  tr.replace td + td::before, tr.insert td + td::before { content: "+ "; margin-left: -1rem; color: var(--faint); }
 }
 """
 
 _SCRIPT = """
+if (matchMedia("(max-width: 800px)").matches) document.querySelector("nav details").open = false;
 addEventListener("keydown", event => {
   const step = { j: 1, k: -1 }[event.key];
   if (!step) return;

@@ -99,8 +99,8 @@ class KeptCode:
 
     def _make(self, kernel: str, launch: str | None) -> Artifact:
         from weft.from_cuda.code_library import link_code
-        from weft.from_cuda.deep import deep_recursion
         from weft.from_cuda.grid_code import compile_grid, pointer_places
+        from weft.ir.deep import deep_recursion
         from weft.runtime.pause_collector import collector_paused
 
         with collector_paused(), deep_recursion():

@@ -27,6 +27,8 @@ class Server:
     refused: dict[str, str] = field(default_factory=dict)
     launches: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     made: int = 0
+    #: folders of texts that were refused, which a program that says it is done with them removes itself
+    left: list[Path] = field(default_factory=list)
 
     def answer(self, question: str) -> str:
         """The answer to a line of a program's: ``kernel UNIT SOURCE NAME``, ``launch UNIT SOURCE NAME LAUNCH``, or
@@ -60,10 +62,12 @@ class Server:
             module = build_module(given, self.folder / f"module{self.made}")
         except Error as error:
             (given / "log").write_text(f"{error}\n")
+            self.left.append(given)
             return "no\n"
-        finally:
-            if not (given / "log").exists():
-                shutil.rmtree(given, ignore_errors=True)
+        except BaseException:
+            self.left.append(given)
+            raise
+        shutil.rmtree(given, ignore_errors=True)
         self.sources = {**self.sources, module.unit: (module.source, module.flags)}
         return f"ok\n{module.library}\n{module.unit}\n"
 
@@ -102,6 +106,9 @@ def run_program(
             running.kill()
             running.wait()
             raise
+        finally:
+            for folder_left in server.left:
+                shutil.rmtree(folder_left, ignore_errors=True)
         for unit, launches in server.launches.items():
             remember_launches(unit, launches)
         return code, server.refused

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
-import weft
 from weft.from_cuda.nvcc_steps import TOP
 from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import INCLUDE, archiver, run_tool
+from weft.interpreters import python_command
 
 #: Libraries that makefiles name; all that there is, is in the first two.
 _LIBRARIES = (
@@ -32,10 +32,10 @@ def write_toolkit(folder: Path) -> Path:
     """Writes the folder, for `make CUDA_DIR=folder` or `PATH=folder/bin:$PATH make`."""
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     compiler = folder / "bin" / "nvcc"
-    root = Path(weft.__file__).parent.parent
+    command = python_command("from weft.cli.main import main\nsys.exit(main())", "cuda", "build")
     compiler.write_text(
         f'#!/bin/sh\nexport {TOP}="$(dirname "$(dirname "$(readlink -f "$0")")")"\n'
-        f'PYTHONPATH="{root}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" -m weft cuda build "$@"\n'
+        f'exec env -u PYTHONPATH {shlex.join(command)} "$@"\n'
     )
     compiler.chmod(0o755)
     (folder / "nvvm" / "libdevice").mkdir(parents=True, exist_ok=True)  # by which build systems know a toolkit

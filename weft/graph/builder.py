@@ -13,7 +13,9 @@ should be a function that lives as long as its module.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -35,8 +37,10 @@ Formula: TypeAlias = "Callable[..., Tensor | Sequence[Tensor]]"
 #: The library's call for a formula, its plain arguments, and tensors; None where it has none.
 Library: TypeAlias = "Callable[[Formula, Sequence[Hashable], Sequence[Edge]], Call | None]"
 
-#: Programs of formulas, kept over graphs: models repeat their layers, and processes their models.
-_programs: dict[Hashable, TensorProgram] = {}
+#: Programs of formulas, kept over graphs: models repeat their layers, and processes their models. The last that were
+#: asked for, since each size has its own.
+_programs: OrderedDict[Hashable, TensorProgram] = OrderedDict()
+MOST_PROGRAMS = 4096
 
 
 class GraphBuilder:
@@ -200,15 +204,28 @@ class GraphBuilder:
 
 def formula_program(name: str, inputs: Sequence[Edge], fn: Formula, *args: Hashable) -> TensorProgram:
     """What ``fn`` says for tensors like ``inputs``; from before, where it was asked the same."""
-    known = (fn, args, tuple((e.dtype, e.shape) for e in inputs))
-    if known not in _programs:
+    known = (fn, _exactly(args), tuple((e.dtype, e.shape) for e in inputs))
+    program = _programs.get(known)
+    if program is None:
         params = [placeholder(letter, e.shape, e.dtype) for letter, e in zip(_letters(), inputs)]
         made = fn(*params, *args)
         tensors = [made] if isinstance(made, Tensor) else list(made)
         if any(0 in shape_of(t.buffer.shape) for t in (*params, *tensors)):
             raise UnsupportedError(f"`{name}` has a tensor without elements", why="there is nothing to loop over")
-        _programs[known] = build_program(params, tensors, name=_program_name(fn, args))
-    return _programs[known]
+        program = build_program(params, tensors, name=_program_name(fn, args))
+    _programs[known] = program
+    with contextlib.suppress(KeyError):  # another thread was quicker
+        _programs.move_to_end(known)
+        if len(_programs) > MOST_PROGRAMS:
+            _programs.popitem(last=False)
+    return program
+
+
+def _exactly(value: Hashable) -> Hashable:
+    """What tells values apart that are equal and yet not the same: 1 and 1.0 and true, 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return tuple(map(_exactly, value))
+    return (type(value), value.hex()) if isinstance(value, float) else (type(value), value)
 
 
 def _program_name(fn: Formula, args: Sequence[Hashable]) -> str:

@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 from weft.graph.compiled import Compiled
 from weft.graph.constants import Constants, constants_among, packing_order, passing_constants, run_library, spent_after
-from weft.graph.faults import collecting, refused
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.choose import Choice
 from weft.graph.groups.choose_windows import WindowChooser
@@ -28,6 +27,7 @@ from weft.graph.groups.mapping import kind_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group, WindowEdge
 from weft.graph.groups.price_program import REMEMBER, RUN_ALL
+from weft.graph.groups.progress import Progress
 from weft.graph.groups.split_axes import split_axes
 from weft.graph.groups.storage import Storage
 from weft.graph.groups.take_turns import Sampler, take_turns
@@ -37,6 +37,7 @@ from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with
 from weft.graph.rewrites.simplify import simplify, with_copied_parts
 from weft.graph.run.arrays import Arrays, NumpyArrays
 from weft.graph.run.segments import Step
+from weft.ir.faults import collecting, refused
 from weft.ir.numerics import is_fast
 from weft.runtime.paged_file import page_out
 from weft.runtime.store import Artifact, default_store
@@ -59,7 +60,7 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None, sizes: OpenSizes |
 
     ``sizes`` is what other graphs of the same model, for other sizes, were compiled with.
     """
-    with collecting() as faults:
+    with collecting() as faults, Progress(f"weft: choosing kernels of {graph.name}"):
         compiled = _Compilation(graph, arrays or NumpyArrays(), sizes or OpenSizes()).compile()
         compiled.report.faults = faults
     return compiled

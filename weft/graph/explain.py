@@ -9,6 +9,7 @@ from weft.graph.graph import Opaque
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.report import Report
 from weft.ir.errors import ArgumentError
+from weft.ir.shown import Shown
 
 
 def explain(model: Any = None) -> str:
@@ -16,7 +17,7 @@ def explain(model: Any = None) -> str:
     parts = _parts(model)
     if not parts:
         return "nothing was compiled yet: call the model once"
-    return "\n\n".join(parts)
+    return Shown("\n\n".join(parts))
 
 
 def _parts(model: Any) -> list[str]:

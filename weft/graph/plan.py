@@ -26,7 +26,6 @@ from weft.graph.groups.storage import Storage
 from weft.graph.report import Report
 from weft.graph.rewrites.fold_constants import ConstantMaker
 from weft.graph.run.arrays import Arrays
-from weft.ir.errors import Error
 from weft.runtime.arrays import describe
 from weft.runtime.paged_file import page_out
 from weft.runtime.store import Artifact, default_store
@@ -176,6 +175,6 @@ def load_plan(key: str, tensors: Sequence[Any], arrays: Arrays, sizes: OpenSizes
     try:
         plan: Plan = pickle.loads(kept.blobs["plan"])
         return plan.load(tensors, arrays, sizes)
-    except (Error, KeyError, AttributeError, TypeError, pickle.UnpicklingError):  # of something else under our key
+    except Exception:  # whatever there is under our key, the model is compiled anew
         default_store().remove(key)
         return None

@@ -17,6 +17,7 @@ from weft.graph.compiled import Compiled
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.run.segments import Step
 from weft.ir.errors import ArgumentError
+from weft.ir.shown import as_html
 
 #: Calls that are not counted, and those that are, unless said.
 _WARM, RUNS = 2, 10
@@ -55,6 +56,9 @@ class Profile:
             origin = f"  ({row.origin})" if row.origin else ""
             lines.append(f"{_micros(row.seconds):>10} {share:>6.1%} {expected:>9}  {row.bound:<9} {row.name}{origin}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
     def save(self, path: str | Path) -> None:
         """A trace in Chrome's format, which Perfetto reads too."""
@@ -97,10 +101,27 @@ def _find(model: Any, inputs: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
 
     if isinstance(model, (OnnxModel, CompiledModel)):
         return model.find_compiled(inputs)
+    if hasattr(model, "_torchdynamo_orig_callable") or hasattr(model, "_orig_mod"):
+        return _called_by_torch(model, inputs)
     raise ArgumentError(
         f"profile takes a model that weft compiled, not a {type(model).__name__}",
         help="fast = weft.compile(model, inputs); print(weft.profile(fast, *inputs))",
     )
+
+
+def _called_by_torch(model: Any, inputs: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
+    """What torch.compile runs of ours in a call, where that is one part."""
+    from weft.graph.from_torch.backend import COMPILED
+
+    with COMPILED.called() as parts:
+        model(*inputs)
+    if len(parts) != 1:
+        raise ArgumentError(
+            f"torch.compile made {len(parts)} parts of this model that Weft runs",
+            why="times are those of one compiled part; under gradients there is none",
+            help="torch.no_grad(), or fast = weft.compile(model, inputs); print(weft.profile(fast, *inputs))",
+        )
+    return parts[0]
 
 
 def _micros(seconds: float) -> str:

@@ -1,5 +1,7 @@
 """Every error a user of Weft can meet, and how its message is laid out.
 
+What Python has an error for is one of that kind too: wrong arguments are a `ValueError` and a `TypeError`.
+
 A message says where, what, why, and what would work::
 
     error: unknown range of index variable `j`
@@ -41,26 +43,31 @@ class Error(Exception):
 
     def render(self) -> str:
         """The full message."""
-        lines = [f"error: {self.what}"]
-        if self.span is not None:
-            lines += render_span(self.span)
-        labelled = [("why", self.why), ("help", self.help), *self.notes]
-        lines += [f"  {label + ':':<7}{text}" for label, text in labelled if text]
-        return "\n".join(lines)
+        return _render(f"error: {self.what}", self.span, [("why", self.why), ("help", self.help), *self.notes])
 
     def __str__(self) -> str:
         return self.render()
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows."""
+        from weft.ir.at_the_call import lines_for_notebooks
 
-class LanguageError(Error):
+        return lines_for_notebooks(self)
+
+
+class LanguageError(Error, ValueError):
     """The source text is not a program: syntax, names, types, ranges."""
 
 
-class ShapeError(Error):
+class ShapeError(Error, ValueError):
     """Sizes, ranks, strides or indices do not fit: at definition or at the call."""
 
 
-class ArgumentError(Error):
+class IndexOutOfRange(ShapeError, IndexError):
+    """An index that data give lies outside the dimension that is looked up."""
+
+
+class ArgumentError(Error, ValueError, TypeError):
     """An argument of a call is of the wrong type, device, layout or count."""
 
 
@@ -86,7 +93,7 @@ class ProgramError(Error):
     """A loop program did something it must not: the interpreter's and the verifier's findings."""
 
 
-class OutOfBounds(ProgramError):
+class OutOfBounds(ProgramError, IndexError):
     """An index outside its dimension, found while interpreting."""
 
 
@@ -106,6 +113,35 @@ class InternalError(Error):
     """A fault of Weft itself; ``reproduction`` names the file that shows it again."""
 
     reproduction: str | None = None
+
+
+class Warning(UserWarning):
+    """A program that is run as it stands and was perhaps not meant so; `weft.ir.remark.REMARKS` has every ``name``.
+
+    Off by name: ``# allow NAME`` in the text, or ``warnings.filterwarnings("ignore", ".*NAME", weft.Warning)``.
+    """
+
+    def __init__(self, name: str, what: str, span: Span | None, why: str, help: str) -> None:
+        self.name = name
+        self.what = what
+        self.span = span
+        self.why = why
+        self.help = help
+        notes = [("why", why), ("help", help), ("off", f"`# allow {name}` on this line")]
+        super().__init__(_render(f"{what} [{name}]", span, notes))
+
+
+def _render(head: str, span: Span | None, notes: Iterable[tuple[str, str | None]]) -> str:
+    lines = [head, *(render_span(span) if span is not None else ())]
+    lines += [f"  {label + ':':<7}{text}" for label, text in notes if text]
+    return printable("\n".join(lines))
+
+
+def printable(text: str) -> str:
+    """``text``, in which names of others may be, without what a terminal takes for orders."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 #: Longer source lines are shown in part, around the caret.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
+from math import copysign
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,9 +38,9 @@ _FLOAT_OPS: dict[str, Function2] = {
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
-    # A NaN compares false with everything, so each side is asked for it.
-    "min": lambda a, b: a if a <= b or a != a else b,
-    "max": lambda a, b: a if a >= b or a != a else b,
+    # A NaN compares false with everything, so each side is asked for it; -0 is less than 0.
+    "min": lambda a, b: a if a < b or a != a or (a == b and copysign(1, a) < 0) else b,
+    "max": lambda a, b: a if a > b or a != a or (a == b and copysign(1, a) > 0) else b,
 }
 _BITWISE: dict[str, Function2] = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
 

@@ -7,12 +7,12 @@ returns a generator: it yields an `Arrival` at each barrier and returns the sign
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from weft.ir import stmt as st
+from weft.ir.asserts import format_message
 from weft.ir.errors import ProgramError
 from weft.ir.expr import Var
 from weft.ir.interpret_expr import Evaluator, compile_expr
@@ -232,11 +232,6 @@ def _assert(stmt: st.Assert, scope: Scope) -> Code:
         return DONE
 
     return Code(run)
-
-
-def format_message(message: str, values: list[int]) -> str:
-    """``message`` of an `Assert` with ``{0}``, ``{1}`` ... replaced; other braces stay."""
-    return re.sub(r"\{(\d+)\}", lambda m: str(values[int(m[1])]) if int(m[1]) < len(values) else m[0], message)
 
 
 def _block(stmt: st.Block, scope: Scope) -> Code:

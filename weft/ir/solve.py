@@ -164,6 +164,10 @@ def _question(equations: list[Form], inequalities: list[Form], clauses: list[Cla
     )
 
 
+#: Of so many inequalities that one elimination makes, one is new, as a rule: making the others takes time as well.
+_ALIKE = 16
+
+
 class _Search:
     """One question; ``budget`` counts the inequalities it may still make; of variables that are as cheap the first is
     eliminated first where it ``is_turned``."""
@@ -240,6 +244,7 @@ class _Search:
         rest = [f for f in tight if name not in f]
         if not lower or not upper:
             return _extend(self.inequalities(rest), name, lower, upper)
+        self.pay(len(lower) * len(upper) // _ALIKE)
         point = self.inequalities([*rest, *_shadow(name, lower, upper, dark=False)])
         if point is None:
             return None

@@ -48,8 +48,8 @@ class Ahead:
 class For(Stmt):
     """``for var in lo:hi``; nothing runs where ``hi <= lo``. Its meaning is the same with ``ahead`` or without.
 
-    Where ``backward`` holds as the loop begins, the last iteration runs first: only for loops whose iterations may run
-    in any order, so that this too may be left out (`weft.schedules.alternate` proves it).
+    Where ``backward`` holds as the loop begins, the last iteration runs first. In loops whose iterations may run in any
+    order (all that `weft.schedules.alternate` makes) this too may be left out.
     """
 
     var: Var

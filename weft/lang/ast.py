@@ -6,7 +6,7 @@ Nothing here knows what a name means; `weft.lang.elaborate` decides that.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -211,6 +211,20 @@ def names_of(statement: Statement) -> set[str]:
             return {t.text for t in targets} | {n.text for n in names_in(value)}
         case Assign(target=target, indices=indices, value=value):
             return {target.text} | {n.text for e in (*(indices or ()), value) for n in names_in(e)}
+
+
+def position_names(statement: Assign, tensors: Container[str]) -> frozenset[str]:
+    """Names that stand for positions in a statement: in subscripts, or with a range of their own."""
+    ranges = [c for c in statement.clauses if isinstance(c, Range)]
+    values = [statement.value, *(c.value for c in statement.clauses if isinstance(c, Exists))]
+    inside = [*(statement.indices or ()), *(e for c in ranges for e in (c.lo, c.hi))]
+    pending = list(values)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Apply) and node.name.text in tensors:
+            inside += node.args
+        pending += operands(node)
+    return frozenset({c.var.text for c in ranges} | {n.text for e in inside for n in names_in(e)})
 
 
 def assignments(statements: Iterable[Statement]) -> Iterator[Assign | AssignTuple]:

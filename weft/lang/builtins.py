@@ -170,6 +170,8 @@ OPERATORS: dict[str, BinaryOp] = {
     "truncdiv": "tdiv", "truncmod": "tmod", "bit_and": "&", "bit_or": "|", "bit_xor": "^",
     "shift_left": "<<", "shift_right": ">>",
 }  # fmt: skip
+#: Functions of two that also take more.
+TAKE_SEVERAL = frozenset({"min", "max", "fmin", "fmax"})
 
 
 #: Known from CUDA's library, but not to be had from the intrinsics.

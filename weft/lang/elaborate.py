@@ -36,7 +36,7 @@ class Elaborator:
     _broken: set[str] = field(default_factory=set)
 
     def program(self, definition: ast.Definition) -> TensorProgram:
-        builder = ProgramBuilder(definition.name.text, self.source)
+        builder = ProgramBuilder(definition.name.text, self.source, definition.name.span)
         scope = Scope(builder, self.definitions, (definition.name.text,), self.float_type)
         declare_params(scope, definition)
         declare_outputs(scope, definition)
@@ -141,7 +141,8 @@ class Elaborator:
     def _assign(self, scope: Scope, statement: ast.Assign) -> None:
         target = statement.target
         self._check_target(scope, statement)
-        reader = ExpressionReader(scope, outside_clauses(scope, statement))
+        positions = ast.position_names(statement, scope.tensors)
+        reader = ExpressionReader(scope, outside_clauses(scope, statement), positions=positions)
         indices = tuple(map(reader.index, statement.indices or ()))
         made = scope.tensors.get(target.text) or scope.fresh_tensor(target.text)
         self._expect_own_reads(scope, statement, made, reader)
@@ -170,7 +171,8 @@ class Elaborator:
         stated = scope.declared.get(own)
         if stated is None:
             # Any other type absorbs bool, so the first reading finds it.
-            trial = ExpressionReader(scope, reader.outside, own=Buffer(made, dt.bool_, ()))
+            own_values = Buffer(made, dt.bool_, ())
+            trial = ExpressionReader(scope, reader.outside, own_values, reader.positions)
             stated = trial.value(statement.value).dtype
         scope.builder.expect(made, stated, len(statement.indices or ()), statement.target.span)
 

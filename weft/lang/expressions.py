@@ -8,6 +8,7 @@ takes the type of the float it meets, so ``0.5 * X(i)`` is a half where ``X`` is
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,31 +16,34 @@ from typing import Any, Literal
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, promote
-from weft.ir.errors import Error, LanguageError, UnsupportedError, did_you_mean
-from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
+from weft.ir.errors import LanguageError
+from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
 from weft.ir.visit import count_nodes
 from weft.lang import ast
 from weft.lang.builtins import (
     COMPOSED,
-    MISSING,
     OPERATORS,
+    TAKE_SEVERAL,
     apply_builtin,
     builtin_arity,
-    builtin_names,
     find_builtin,
     rule_of,
     takes_only_integers,
 )
 from weft.lang.inline_lets import MAX_NODES
 from weft.lang.other_notations import FOREIGN_NAMES
-from weft.lang.scope import Scope, type_names
+from weft.lang.remark_arithmetic import INTEGER_OPS, remark_divisions, remark_narrow
+from weft.lang.scope import Scope
+from weft.lang.unknown_name import unknown_name
 from weft.tensor.boundary import Outside, OutsideMode
+from weft.tensor.text import describe
 
 #: literal: integer literals and integer parameters, at home in values and in subscripts. real: float literals.
 #: index: index variables and sizes, alone or with literals. value: everything else.
 Kind = Literal["literal", "real", "index", "value"]
-_INTEGER_OPS: Mapping[str, BinaryOp] = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "//": "//"}
 _BOOLS = {"true": True, "false": False}
+#: Numbers that go by names, where nothing else does.
+CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 
 
 @dataclass
@@ -50,6 +54,8 @@ class ExpressionReader:
     outside: Mapping[str, ast.Expr] = field(default_factory=dict)
     #: stands for the tensor being written while its type is found
     own: Buffer | None = None
+    #: names that the statement uses where only an index variable can stand
+    positions: frozenset[str] = frozenset()
     _kinds: dict[int, Kind] = field(default_factory=dict)
 
     # -- kinds
@@ -69,16 +75,22 @@ class ExpressionReader:
             case ast.SizeOf():
                 return "index"
             case ast.Name():
-                return self._kind_of_name(node.text)
+                return "real" if self._is_constant(node.text) else self._kind_of_name(node.text)
             case ast.Unary(op="-", operand=operand):
                 return self.kind(operand)
-            case ast.Binary(op=op, left=left, right=right) if op in _INTEGER_OPS:
+            case ast.Binary(op=op, left=left, right=right) if op in INTEGER_OPS:
                 return self._join(left, right)
             case ast.Ternary(then=then, otherwise=otherwise):
                 return "index" if self._join(then, otherwise) == "index" else "value"
             case ast.Apply(name=name, args=args) if name.text in OPERATORS and name.text not in self.scope.tensors:
                 return "index" if self._join(*args) == "index" else "value"
         return "value"
+
+    def _is_constant(self, name: str) -> bool:
+        """Whether ``inf``, ``nan`` or ``pi`` is the number: nothing has that name, and no subscript runs over it."""
+        scope = self.scope
+        is_taken = scope.knows(name) or name in scope.steps or name in self.positions
+        return name in CONSTANTS and not is_taken
 
     def _kind_of_name(self, name: str) -> Kind:
         if name in self.scope.scalars:
@@ -113,13 +125,16 @@ class ExpressionReader:
             case ast.Unary(op="-", operand=operand):
                 inner = self.index(operand)
                 return idx(-int(inner.value)) if isinstance(inner, Const) else Unary("-", inner, span=node.span)
-            case ast.Binary(op=op, left=left, right=right) if op in _INTEGER_OPS:
-                return Binary(_INTEGER_OPS[op], self.index(left), self.index(right), span=node.span)
+            case ast.Binary(op=op, left=left, right=right) if op in INTEGER_OPS:
+                return Binary(INTEGER_OPS[op], self.index(left), self.index(right), span=node.span)
             case ast.Ternary(condition=condition, then=then, otherwise=otherwise):
                 return Select(self.condition(condition), self.index(then), self.index(otherwise), span=node.span)
             case ast.Apply(name=name, args=args) if name.text in OPERATORS and name.text not in self.scope.tensors:
                 self._checkcounted(node, name.text)
-                return Binary(OPERATORS[name.text], self.index(args[0]), self.index(args[1]), span=node.span)
+                whole = self.index(args[0])
+                for part in args[1:]:
+                    whole = Binary(OPERATORS[name.text], whole, self.index(part), span=node.span)
+                return whole
         return self._index_value(node)
 
     def _index_name(self, node: ast.Name) -> Expr:
@@ -168,7 +183,7 @@ class ExpressionReader:
             case ast.Real(value=value):
                 return Const(value, literal or self.scope.float_type, span=node.span)
             case ast.Name():
-                return self._value_name(node)
+                return self._value_name(node, literal)
             case ast.Unary():
                 return self._unary(node, literal)
             case ast.Binary():
@@ -187,8 +202,10 @@ class ExpressionReader:
             return value
         return Compare("!=", value, const(0, value.dtype), span=node.span)
 
-    def _value_name(self, node: ast.Name) -> Expr:
+    def _value_name(self, node: ast.Name, literal: DType | None) -> Expr:
         scope = self.scope
+        if self._is_constant(node.text):
+            return Const(CONSTANTS[node.text], literal or scope.float_type, span=node.span)
         if node.text in scope.scalars:
             return scope.scalars[node.text]
         if node.text in scope.tensors:
@@ -222,17 +239,17 @@ class ExpressionReader:
         op: Any = node.op
         if op in ("&&", "||"):
             return Binary(op, self.condition(node.left), self.condition(node.right), span=node.span)
-        if op not in _INTEGER_OPS:
+        if op not in INTEGER_OPS:
             if self._join(node.left, node.right) == "index":
                 return Compare(op, self.index(node.left), self.index(node.right), span=node.span)
             literal = None
         left, right = self._alike([node.left, node.right], literal)
-        if op not in _INTEGER_OPS:
+        if op not in INTEGER_OPS:
             return Compare(op, left, right, span=node.span)
         if left.dtype.is_bool:
             left, right = cast(dt.int32, left), cast(dt.int32, right)
         if left.dtype.is_integer:
-            return Binary(_INTEGER_OPS[op], left, right, span=node.span)
+            return Binary(INTEGER_OPS[op], left, right, span=node.span)
         if op == "%":
             return Call("fmod", (left, right), left.dtype, span=node.span)
         quotient = Binary("/" if op == "//" else op, left, right, span=node.span)
@@ -252,6 +269,9 @@ class ExpressionReader:
 
     def _convert(self, node: ast.Expr, value: Expr, to: DType) -> Expr:
         """``value``, read from ``node``, as ``to``; an index expression does not wrap at int32 on its way."""
+        if to.is_float and value.dtype.is_integer:
+            remark_divisions(self.scope.builder, node)
+        remark_narrow(self.scope.builder, value, to)
         if self.kind(node) == "index" and (to.is_float or to == dt.index):
             value = unwrapped(value)
         return cast(to, value)
@@ -271,7 +291,7 @@ class ExpressionReader:
             return self._outside(node)
         builtin = find_builtin(name)
         if builtin is None or name in self.scope.sizes or name in self.scope.scalars:
-            raise self._unknown(node)
+            raise unknown_name(self.scope, node)
         return self._builtin(node, builtin, literal)
 
     def _access(self, node: ast.Apply) -> Expr:
@@ -288,7 +308,15 @@ class ExpressionReader:
             return Outside(load, modes[beyond.text], span=load.span)
         if isinstance(beyond, ast.Name) and beyond.text == "zero" and not self.scope.knows("zero"):
             return Outside(load, "value", const(0, load.dtype), span=load.span)
-        return Outside(load, "value", self.fitted(beyond, load.dtype), span=load.span)
+        fill = self.fitted(beyond, load.dtype)
+        if fill.dtype != load.dtype:
+            raise LanguageError(
+                f"`{load.buffer.name}` holds {load.dtype}, and what is outside is {describe(fill)}",
+                span=beyond.span,
+                why=f"what is read beyond an edge has the type of the elements, which does not hold {fill.dtype} here",
+                help=f"convert it, `{load.dtype}(...)`, or choose by a test: `i >= 0 ? {load.buffer.name}(i) : ...`",
+            )
+        return Outside(load, "value", fill, span=load.span)
 
     def _outside(self, node: ast.Apply) -> Expr:
         """``outside(A(i-1), edge)``: a boundary for one access, where a clause would speak for all."""
@@ -319,6 +347,7 @@ class ExpressionReader:
         value = self.value(node.args[0], to if to.is_float else None)
         if self.kind(node.args[0]) == "index":
             value = unwrapped(value)
+        remark_narrow(self.scope.builder, value, to)
         if isinstance(value, Const) and to.is_bool:
             return Const(bool(value.value), to, span=node.span)
         return value if value.dtype == to else cast(to, value)
@@ -334,7 +363,12 @@ class ExpressionReader:
             )
         if rule_of(name) == "same" and args[0].dtype.is_bool and name not in OPERATORS:
             args = [cast(dt.int32, a) for a in args]
-        made = apply_builtin(name, args)
+        if rule_of(name) == "float" and not args[0].dtype.is_float:
+            for n in node.args:
+                remark_divisions(self.scope.builder, n)
+        made = apply_builtin(name, args[:2]) if name in TAKE_SEVERAL else apply_builtin(name, args)
+        for more in args[2:] if name in TAKE_SEVERAL else ():
+            made = apply_builtin(name, [made, more])
         if name in COMPOSED:
             self._check_size(node, made)
         return _with_span(made, node)
@@ -351,41 +385,12 @@ class ExpressionReader:
 
     def _checkcounted(self, node: ast.Apply, name: str) -> None:
         wanted = builtin_arity(name)
-        if len(node.args) != wanted:
+        if len(node.args) != wanted and not (name in TAKE_SEVERAL and len(node.args) > wanted):
             raise LanguageError(
                 f"`{node.name.text}` takes {counted(wanted, 'argument')}, not {len(node.args)}",
                 span=node.span,
                 help=f"write `{node.name.text}({', '.join('xyzw'[:wanted])})`",
             )
-
-    def _unknown(self, node: ast.Apply) -> Error:
-        name, scope = node.name.text, self.scope
-        if name in scope.sizes or name in scope.scalars:
-            what = "a size" if name in scope.sizes else "a scalar"
-            return LanguageError(
-                f"`{name}` is {what}, not a tensor or function", span=node.name.span, help=f"write `{name}` alone"
-            )
-        if name in scope.definitions:
-            return LanguageError(
-                f"definition `{name}` is called inside an expression",
-                span=node.name.span,
-                why="a definition gives whole tensors, an expression is about single elements",
-                help=f"give it a statement of its own: `T = {name}(...)`",
-            )
-        if name.removesuffix("f") in MISSING or name in MISSING:
-            return UnsupportedError(
-                f"function `{name}` is not available",
-                span=node.name.span,
-                why="Bessel functions and functions that give two results are missing",
-                help="of two results, compute each: `sin(x)` and `cos(x)`, `trunc(x)` and `x - trunc(x)`",
-            )
-        candidates = [*scope.tensors, *builtin_names(), *type_names()]
-        return LanguageError(
-            f"unknown tensor or function `{name}`",
-            span=node.name.span,
-            why="it is not a parameter, not written by an earlier statement and not a builtin",
-            help=FOREIGN_NAMES.get(name) or did_you_mean(name, candidates),
-        )
 
 
 def _integer(value: int, node: ast.Integer) -> Const:

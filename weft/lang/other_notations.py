@@ -51,7 +51,7 @@ _SLIPS: tuple[tuple[str, str, str], ...] = (
     (r"", r"where\s*\(", CHOICE + "; `where` gives ranges, after the value"),
     (r"=\s*if\b[^\n]*$", r"", CHOICE),
     (r"\blambda\b[^\n]*$", r"", "there are no functions of your own inside a statement: write the value itself"),
-    (r"[(,]\s*$", r":", "there are no slices: an index variable takes all, as `i` in `B(i) = A(i)`"),
+    (r"[(,]\s*[\w+*-]*$", r":", "there are no slices: an index variable takes all, as `i` in `B(i) = A(i)`"),
     (r"[=+\-*/(,?:]\s*$", r"\|(?!\|)", "write `abs(x)`"),
     (rf"(\d){_OPERAND}\s*$", r"", "a product is written with `*`"),
     (r"", r"[²³]", "write `x * x`, or `pow(x, y)`"),

@@ -41,6 +41,23 @@ def join(first: Span, last: Span) -> Span:
     return Span(first.source, first.line, first.column, max(end, first.end))
 
 
+#: What binds looser than the operators of a sum.
+_LOOSE = ("||", "&&", "==", "!=", "<", ">", "<=", ">=")
+
+
+def text_of(node: ast.Expr) -> str:
+    """``node`` as it stands in the text; nothing where it does not stand on one line."""
+    span = node.span
+    line = span.source.line(span.line)
+    text = line[span.column - 1 : span.end - 1]
+    if span.end > len(line) + 1:
+        return ""
+    missing = text.count(")") - text.count("(")  # spans leave out parentheses at their ends
+    text = "(" * missing + text + ")" * -missing
+    loose = isinstance(node, ast.Ternary) or (isinstance(node, ast.Binary) and node.op in _LOOSE)
+    return f"({text})" if loose else text
+
+
 class Reader:
     """The node makers; ``lines`` is set before each parse."""
 
@@ -152,6 +169,18 @@ class Reader:
         left, op, right = children
         span = join(left.span, right.span)
         return ast.Binary(str(op), left, right, span=span, depth=self._deeper(span, left, right))
+
+    def chained(self, children: Children) -> ast.Binary:
+        """``a < b < c``, which C and mathematics read differently; in parentheses, a comparison is a value."""
+        pair, op, right = children
+        texts = [text_of(e) for e in (pair.left, pair.right, right)]
+        a, b, c = texts if all(texts) else ("a", "b", "c")
+        raise LanguageError(
+            "comparisons in a chain",
+            span=join(pair.span, right.span),
+            why=f"`{a} {pair.op} {b}` would be compared as true or false with `{c}`, as in C",
+            help=f"write `{a} {pair.op} {b} && {b} {op} {c}`",
+        )
 
     def logical_or(self, children: Children) -> ast.Binary:
         return self.binary([children[0], "||", children[1]])

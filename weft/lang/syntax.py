@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from weft.ir.errors import LanguageError
@@ -13,9 +12,10 @@ from weft.ir.span import Source
 from weft.lang import ast
 from weft.lang.reader import Lines, Reader
 from weft.lang.syntax_errors import syntax_error
+from weft.locks import new_lock
 
 GRAMMAR = Grammar(Path(__file__).with_name("whiteboard.lark"))
-_busy = Lock()
+_busy = new_lock()
 
 
 def parse_text(source: Source) -> list[ast.Definition]:

@@ -43,6 +43,12 @@ class BoundDefinition(Definition):
         whole = self.whole_interface
         return whole._replace(params=tuple(p for p in whole.params if p.name not in self.bound))
 
+    def is_misread(self) -> bool:
+        if not self.whole.is_misread():
+            return False
+        del self.interface
+        return True
+
     @property
     def device(self) -> str:
         """Where a call without arrays runs: with the bound ones."""

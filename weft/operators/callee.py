@@ -10,11 +10,11 @@ graphs. An assert that fails on a GPU is told at the next call or by `weft.cuda.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import ArgumentError
+from weft.locks import new_rlock
 from weft.operators.fast_specialization import fast_specialization
 from weft.operators.interface import Interface
 from weft.operators.signature import Arguments, Layout, Signature
@@ -38,7 +38,7 @@ class Callee:
         self._target, self._written, self._exact = target, frozenset(written), tuple(exact)
         self._known: dict[str, Specialization] = {}
         self._fast: dict[tuple[object, ...], FastSpecialization | None] = {}
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._table: CallTable | None = None
         self._fast_table: object = None
 

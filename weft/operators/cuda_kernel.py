@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from weft.from_cuda.coarsen import Version, rewrite
 from weft.from_cuda.context import GridKernel, Launch
-from weft.from_cuda.deep import deep_recursion
 from weft.from_cuda.launch import (
     UNKNOWN,
     Dim3,
@@ -29,9 +27,11 @@ from weft.from_cuda.symbols import find_symbol, initial_bytes
 from weft.from_cuda.translate import translate
 from weft.from_cuda.types import CType, Pointer, Record, Scalar, parse_type
 from weft.from_cuda.unit import Unit, find_kernel, read_unit
+from weft.ir.deep import deep_recursion
 from weft.ir.errors import ArgumentError, Error, UnsupportedError
 from weft.ir.numerics import CHOICES, NUMERICS, is_fast
 from weft.ir.printer import print_kernel
+from weft.locks import new_rlock
 from weft.operators.interface import Interface
 from weft.operators.scheduling import Numerics
 from weft.operators.signature import Signature
@@ -114,7 +114,7 @@ class CudaKernel:
         self._codes: dict[Launch, Specialization] = {}
         self._refused: set[Launch] = set()
         self._threads: ThreadKernel | None = None
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     def __repr__(self) -> str:
         return f"<weft CUDA kernel {self.name}({', '.join(p.type for p in self.function.parameters)})>"

@@ -74,7 +74,7 @@ class ThreadKernel:
         how = "watched" if watched else "plain"
         key = cache_key("cuda threads", self.source.text, self.name, *self.options, library_key(), how)
         kept = default_store().get(key)
-        if kept is None:
+        if kept is None or "library" not in kept.blobs:
             kept = Artifact({"kind": "cuda threads"}, {"library": self._compiled(watched)})
             default_store().put(key, kept)
         return kept.blobs["library"]

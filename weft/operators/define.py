@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from weft.ir.at_the_call import told_at_the_call
 from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
 from weft.operators.definition import Definition, ProgramDefinition
@@ -11,6 +14,7 @@ from weft.operators.dynamic import check_dynamic
 from weft.operators.operator import Operator
 from weft.operators.reproduce import faults_reproduced
 from weft.operators.scheduling import Numerics, choose_scheduling
+from weft.operators.warn import warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 Checks = Literal["on", "off"]
 
 
+@told_at_the_call
 def define(
     text: str,
     *,
@@ -57,9 +62,27 @@ def define(
     with faults_reproduced(definition, None, op._checks):
         interface = definition.interface  # mistakes in the text are told here, not at the first call
     definition.dynamic = check_dynamic(interface, dynamic)
+    warn(interface.remarks)
     return op
 
 
+@told_at_the_call
+def load(path: str | os.PathLike[str], **options: Any) -> Operator:
+    """The operator that a file in the whiteboard language defines; the options are those of `define`.
+
+    >>> mm = weft.load("mm.weft")
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except TypeError:
+        raise ArgumentError(f"load takes the name of a file, not {_a(path)}", help='weft.load("mm.weft")') from None
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) else "it is not text in UTF-8"
+        raise ArgumentError(f"cannot read `{os.fspath(path)}`: {reason}") from None
+    return define(text, **{"name": Path(path).name, **options})
+
+
+@told_at_the_call
 def operator(
     inputs: Sequence[Any],
     outputs: Sequence[Any],

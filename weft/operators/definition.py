@@ -37,6 +37,8 @@ class Definition:
 
     #: Values that every call has in common, see `bind`.
     bound: Mapping[str, BoundValue] = MappingProxyType({})
+    #: Whether the interface is what was kept of the text, which was not read.
+    _is_kept = False
 
     def __init__(
         self, source: Source, entry: str | None, how: Scheduling = DEFAULT, dynamic: tuple[str, ...] = ()
@@ -70,16 +72,28 @@ class Definition:
 
     @cached_property
     def interface(self) -> Interface:
-        store = default_store()
-        kept = store.get(self.key)
+        kept = default_store().get(self.key)
         if kept is not None:
-            with contextlib.suppress(KeyError, TypeError, ValueError):
-                return Interface.from_json(kept.metadata, self.source)
+            with contextlib.suppress(Exception):
+                interface = Interface.from_json(kept.metadata, self.source)
+                self._is_kept = True
+                return interface
+        return self._read_interface()
+
+    def _read_interface(self) -> Interface:
         from weft.operators.describe import interface_of
 
         interface = interface_of(self.program)
-        store.put(self.key, Artifact(interface.to_json()))
+        default_store().put(self.key, Artifact(interface.to_json()))
         return interface
+
+    def is_misread(self) -> bool:
+        """Whether what was kept of the text is not what it says, which is put right. Asked before an error is told."""
+        kept, is_kept = self.interface, self._is_kept
+        self._is_kept = False
+        if is_kept:
+            self.interface = self._read_interface()
+        return kept != self.interface
 
     @property
     def whole_interface(self) -> Interface:

@@ -20,7 +20,7 @@ _SHORT = 1 << 15
 def interface_of(program: TensorProgram) -> Interface:
     params = tuple(_parameter(program, p) for p in program.params)
     outputs = tuple(_output(program, o) for o in program.outputs)
-    return Interface(program.name, params, outputs, program.source)
+    return Interface(program.name, params, outputs, program.source, program.remarks)
 
 
 def _parameter(program: TensorProgram, param: Param) -> Parameter:

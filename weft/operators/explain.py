@@ -11,7 +11,9 @@ from weft.auto.gpu.estimate import LaunchEstimate, estimate_gpu
 from weft.auto.plan import Decision, Topic
 from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
+from weft.ir.stmt import Kernel
 from weft.operators.schedule import explained_schedule
+from weft.passes.plain.separate_constants import separate_constants
 from weft.runtime.threads import get_num_threads
 from weft.target import target_of
 from weft.target.cpu.host import Machine
@@ -29,19 +31,23 @@ def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], targe
     how = op._definition.how
     mode = "a given trace" if how.trace is not None else f'schedule="{how.how}"'
     lines = [f'{op.name}, scheduled by {mode}, numerics="{how.numerics}"']
-    lines += _gpu_facts(schedule) if target_of(schedule.for_machine).device == "cuda" else _expectation(schedule)
+    made = separate_constants(schedule.kernel, frozenset(op._definition.bound))
+    facts = _gpu_facts if target_of(schedule.for_machine).device == "cuda" else _expectation
+    lines += facts(schedule, made.main, made.prepare)
     lines += ["", *describe_decisions(decisions)]
     return "\n".join([*lines, "", schedule.explain()])
 
 
-def _expectation(schedule: OperatorSchedule) -> list[str]:
-    """The time to expect, what bounds it, and how near that is to what the machine can do at best."""
+def _expectation(schedule: OperatorSchedule, main: Kernel, once: Kernel | None) -> list[str]:
+    """The time to expect of a call, what bounds it, and how near that is to what the machine can do at best."""
     machine = schedule.for_machine
     assert isinstance(machine, Machine)
     threads, model = get_num_threads(), machine.model
     fast = is_fast(schedule.numerics)
-    expected = estimate(schedule.kernel, model, threads, fast=fast, sizes=schedule.sizes)
+    expected = estimate(main, model, threads, fast=fast, sizes=schedule.sizes)
     lines = ["", f"expected: {_time(expected.seconds)} on {_threads(expected.threads)}, bound by {_bound(expected)}"]
+    if once is not None:
+        lines.append(_once(estimate(once, model, threads, fast=fast, sizes=schedule.sizes).seconds))
     if schedule.program.sizes:  # the least cost is that of given sizes
         return lines
     try:
@@ -56,13 +62,19 @@ def _expectation(schedule: OperatorSchedule) -> list[str]:
     return lines + _by_statement(expected)
 
 
-def _gpu_facts(schedule: OperatorSchedule) -> list[str]:
+def _once(seconds: float) -> str:
+    return f"once:     {_time(seconds)} before the first call, for what depends on bound arguments alone"
+
+
+def _gpu_facts(schedule: OperatorSchedule, main: Kernel, once: Kernel | None) -> list[str]:
     """The GPU it is for, the time to expect and what bounds it, and the time that no schedule can beat there."""
     machine = schedule.for_machine
     assert isinstance(machine, GpuMachine)
     lines = ["", f"for:      {machine.name} ({machine.arch}), {machine.sms} multiprocessors"]
-    expected = estimate_gpu(schedule.kernel, machine, sizes=schedule.sizes)
+    expected = estimate_gpu(main, machine, sizes=schedule.sizes)
     lines.append(f"expected: {_time(expected.seconds)}, bound by {expected.bound}")
+    if once is not None:
+        lines.append(_once(estimate_gpu(once, machine, sizes=schedule.sizes).seconds))
     lines += [f"  {_launch_text(launch, machine)}" for launch in expected.launches]
     try:
         least = infer_cost(schedule.program)

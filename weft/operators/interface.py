@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from weft.ir.remark import Remark
 from weft.ir.span import Source, Span
 
 Role = Literal["tensor", "scalar", "constant"]
@@ -49,6 +50,8 @@ class Interface(NamedTuple):
     params: tuple[Parameter, ...]
     outputs: tuple[Output, ...]
     source: Source | None = None
+    #: what the program says that is perhaps not meant
+    remarks: tuple[Remark, ...] = ()
 
     def __str__(self) -> str:
         params = ", ".join(map(str, self.params))
@@ -64,13 +67,16 @@ class Interface(NamedTuple):
             "name": self.name,
             "params": [p._asdict() for p in self.params],
             "outputs": [o._asdict() for o in self.outputs],
+            "remarks": [{**r._asdict(), "span": place_of(r.span)} for r in self.remarks],
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any], source: Source | None) -> Interface:
         params = tuple(Parameter(**_tupled(p)) for p in data["params"])
         outputs = tuple(Output(**_tupled(o)) for o in data["outputs"])
-        return Interface(data["name"], params, outputs, source)
+        bare = Interface(data["name"], params, outputs, source)
+        places = [Remark(**{**_tupled(r), "span": bare.span(_tupled(r)["span"])}) for r in data["remarks"]]
+        return bare._replace(remarks=tuple(places))
 
 
 def _tupled(record: dict[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from weft.interpreters import python_command, python_environment
 from weft.ir.errors import ArgumentError
 from weft.ir.hardware import Emit, Hardware, declare
 from weft.ir.printer import print_kernel
@@ -60,7 +60,9 @@ def _try_code(hardware: Hardware) -> None:
     facts = {name: getattr(machine, name) for name in ("name", "triple", "cpu", "features", "vector_bits")}
     request = json.dumps({"text": emit_alone(hardware, machine), "machine": facts})
     try:
-        done = subprocess.run([sys.executable, "-c", _TRY], input=request, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            python_command(_TRY), input=request, capture_output=True, text=True, timeout=60, env=python_environment()
+        )
     except (OSError, subprocess.SubprocessError):
         return  # no other process to be had: the code is tried where it is used
     if done.returncode:
@@ -74,7 +76,7 @@ def _try_code(hardware: Hardware) -> None:
 
 
 _TRY = """
-import json, sys
+import json
 from weft.target.cpu.host import Machine
 from weft.target.cpu.llvm import assemble_llvm
 request = json.load(sys.stdin)

@@ -29,7 +29,14 @@ from weft.operators.signature import (
     common_device,
     layout_of,
 )
-from weft.operators.specialization import Specialization, code_key, compile_record, find_code, load_record
+from weft.operators.specialization import (
+    Specialization,
+    check_parameters,
+    code_key,
+    compile_record,
+    find_code,
+    load_record,
+)
 from weft.operators.stages import STAGES, show_kernel
 from weft.runtime.argument import ArgumentInfo, dense_strides
 from weft.runtime.arrays import describe, describe_output, overlaps, scalar_value
@@ -135,6 +142,7 @@ class LoopKernel(Callee):
 
         def load(kept: Artifact) -> Specialization:
             loaded = load_record(kept.metadata, kept.blobs["code"], executor, signature, self.name, self._interface)
+            check_parameters(loaded, [p.name for p in self._interface.params], self._interface)
             return loaded._replace(release_gil=True)
 
         return find_code(key, lambda: self._make(machine, misaligned), load)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.ir.errors import ArgumentError
+from weft.ir.at_the_call import told_at_the_call
+from weft.ir.errors import ArgumentError, Error
+from weft.ir.shown import Shown, as_html
 from weft.ir.span import Source
 from weft.operators.bind import bind_values, check_bound_device
 from weft.operators.callee import Callee
@@ -68,11 +70,13 @@ class Operator(Callee):
         """The text of the schedule it replays for every signature; None where Weft chooses."""
         return self._definition.how.trace
 
+    @told_at_the_call
     def with_schedule(self, schedule: Any, *, numerics: Numerics | None = None) -> Operator:
         """This operator scheduled another way: "auto", "naive", "polyhedral", a trace or its text, or a schedule."""
         how = choose_scheduling(schedule, numerics, self._target)
         return Operator(self._definition.scheduled(how), checks=self._checks)
 
+    @told_at_the_call
     def bind(self, /, **values: Any) -> Operator:
         """This operator with some arguments fixed: what depends on them alone, packing included, is done once.
 
@@ -87,8 +91,9 @@ class Operator(Callee):
         """A table of what is compiled so far, and what in a call would cause a new compilation."""
         from weft.operators.guards import describe_guards
 
-        return describe_guards(self._definition, self._known)
+        return Shown(describe_guards(self._definition, self._known))
 
+    @told_at_the_call
     def schedule(self, /, *args: Any, target: str | None = None, **named: Any) -> OperatorSchedule:
         """The schedule that a call with these arguments uses, to be read, changed and built: arrays or shapes.
 
@@ -101,11 +106,15 @@ class Operator(Callee):
 
         return explained_schedule(self, args, named, target)[0]
 
+    @told_at_the_call
     def explain(self, /, *args: Any, target: str | None = None, **named: Any) -> str:
         """What the schedule for these arguments (arrays or shapes) does and why, in words and numbers."""
         from weft.operators.explain import explain
 
-        return explain(self, args, named, target)
+        return Shown(explain(self, args, named, target))
+
+    def _repr_html_(self) -> str:
+        return as_html(self.source.strip(), str(self.interface))
 
     def __repr__(self) -> str:
         return f"<weft operator {self.interface}>"
@@ -118,14 +127,20 @@ class Operator(Callee):
         options = definition.entry, definition.how, definition.dynamic
         return _restore, (source.name, source.text, options, self._checks, bound)
 
+    @told_at_the_call
     def _call_slowly(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """A call no known specialization fits as it stands: check everything, compile if need be, run."""
-        bound = bind_arguments(self.interface, args, named)
-        if named and self._table is not None:
-            result = self._table.call(out, *bound)
-            if result is not MISS:
-                return result
-        call = check_call(self.interface, bound, out)
+        try:
+            bound = bind_arguments(self.interface, args, named)
+            if named and self._table is not None:
+                result = self._table.call(out, *bound)
+                if result is not MISS:
+                    return result
+            call = check_call(self.interface, bound, out)
+        except Error:
+            if self._definition.is_misread():
+                return self._call_slowly(*args, out=out, **named)
+            raise
         if call.outputs is not None:
             check_overlap(self.interface, call.values, call.outputs)
         device = call.device or self._definition.device
@@ -141,6 +156,7 @@ class Operator(Callee):
     def _bound_arrays(self) -> list[ArgumentInfo]:
         return [v for v in self._definition.bound.values() if isinstance(v, ArgumentInfo)]
 
+    @told_at_the_call
     def show(self, stage: str, /, *args: Any, target: str | None = None, **named: Any) -> str:
         """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic.
 
@@ -152,7 +168,7 @@ class Operator(Callee):
             signature, device = call.signature, call.device or device
         machine = choose_machine(target or self._target, device, stage)
         with faults_reproduced(self._definition, signature, self._checks, machine.target):
-            return self._build(signature, machine).show(stage)
+            return Shown(self._build(signature, machine).show(stage))
 
     def _build(self, signature: Signature | None, machine: MachineDescription) -> Build:
         """As a call of ``signature`` is compiled; without one, with all sizes symbolic."""

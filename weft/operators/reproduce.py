@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.ir.errors import Error, InternalError
-from weft.version import __version__, cache_key
+from weft.ir.deep import usual_recursion
+from weft.ir.errors import Error, InternalError, TargetError
+from weft.runtime.store import default_store
+from weft.version import __version__
 
 if TYPE_CHECKING:
     from weft.operators.definition import Definition
     from weft.operators.signature import Layout, Signature
+
+
+#: Errors of a system that has no more files, memory or room.
+_LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
 @contextlib.contextmanager
@@ -21,11 +29,20 @@ def faults_reproduced(
 ) -> Iterator[None]:
     """What goes wrong inside that is not the user's doing becomes an `InternalError` with a script."""
     try:
-        yield
+        with usual_recursion():
+            yield
     except InternalError as error:
         raise internal_error(error, definition, signature, checks, target) from error
     except Error:
         raise
+    except (MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _LACKS:
+            raise internal_error(error, definition, signature, checks, target) from error
+        raise TargetError(
+            "the system does not give what compiling takes",
+            why=str(error) or "there is no memory left",
+            help="look at the limits of this process (`ulimit -a`) and at what else it holds",
+        ) from error
     except Exception as error:
         raise internal_error(error, definition, signature, checks, target) from error
 
@@ -44,19 +61,49 @@ def internal_error(
     return report
 
 
+#: Files of this process by what is in them: a fault that is met again needs no other.
+_written: dict[str, str] = {}
+#: Files that are kept of all processes.
+_MOST = 20
+_PREFIX = "weft-reproduction-"
+
+
 def write_reproduction(
     error: Exception, definition: Definition, signature: Signature | None, checks: bool, target: str = "cpu"
 ) -> str | None:
-    """Writes the script to the temporary directory; None where that is not possible."""
+    """Writes the script to a file of its own, which only its user can read; None where that is not possible."""
     import tempfile  # only faults need it, and it takes milliseconds to load
 
     text = reproduction_script(error, definition, signature, checks, target)
+    if os.path.exists(_written.get(text, "")):
+        return _written[text]
     try:
-        path = Path(tempfile.gettempdir()) / f"weft-reproduction-{cache_key(text)[:12]}.py"
-        path.write_text(text, encoding="utf-8")
+        handle, path = tempfile.mkstemp(prefix=_PREFIX, suffix=".py", dir=_folder_for_one_more())
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
     except OSError:
         return None
-    return str(path)
+    _written[text] = path
+    return path
+
+
+def last_faults() -> list[Path]:
+    """Files of the last faults that are kept, the newest first."""
+    kept = default_store().directory
+    found = [] if kept is None else [*(kept / "faults").glob(f"{_PREFIX}*.py")]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def _folder_for_one_more() -> Path | None:
+    """Beside what is kept of code; None for the system's folder where nothing is kept."""
+    kept = default_store().directory
+    if kept is None:
+        return None
+    with contextlib.suppress(OSError):  # another process may remove them too
+        for old in last_faults()[_MOST - 1 :]:
+            old.unlink()
+    (kept / "faults").mkdir(mode=0o700, exist_ok=True)
+    return kept / "faults"
 
 
 def reproduction_script(

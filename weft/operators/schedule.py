@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from weft.auto.plan import Decision
+from weft.ir.at_the_call import told_at_the_call
 from weft.ir.errors import ArgumentError
 from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface
@@ -17,6 +19,7 @@ from weft.runtime.arrays import describe, device_of, is_on_gpu, scalar_value
 from weft.runtime.pause_collector import collector_paused
 from weft.schedules.finished import remember_finished
 from weft.schedules.schedule import Schedule
+from weft.schedules.trace import Form, Trace, parse_trace
 from weft.target import every_intrinsic as _every_intrinsic  # noqa: F401  which steps may name
 
 
@@ -29,11 +32,25 @@ class OperatorSchedule(Schedule):
         *,
         numerics: Numerics,
         made: Build,
+        form: Form = "written",
     ) -> None:
-        super().__init__(made.unscheduled(), numerics=numerics, machine=made.machine, sizes=made.sizes)
+        self._made = replace(made, how=made.how._replace(numerics=numerics))
+        self._begin(form)
         self._operator = op
         self.program = made.program
         self.for_machine = made.machine
+
+    def _begin(self, form: Form) -> None:
+        made = self._made
+        loops, form = made.loops(form)
+        super().__init__(loops, numerics=made.how.numerics, machine=made.machine, sizes=made.sizes, form=form)
+
+    def apply(self, trace: Trace | str) -> None:
+        """As for any schedule; the steps of a trace that begins with the normal form begin with it here, too."""
+        steps = parse_trace(trace) if isinstance(trace, str) else trace
+        if isinstance(steps, Trace) and steps.form != self.trace.form and not self.trace.steps:
+            self._begin(steps.form)
+        super().apply(steps)
 
     def build(self) -> Operator:
         """An operator that replays this schedule for every signature it is called with."""
@@ -41,6 +58,7 @@ class OperatorSchedule(Schedule):
         return self._operator.with_schedule(self.trace)
 
 
+@told_at_the_call
 def schedule(
     op: Operator, /, *args: Any, numerics: Numerics = "strict", target: str | None = None, **named: Any
 ) -> OperatorSchedule:
@@ -55,7 +73,7 @@ def schedule(
     """
     if not isinstance(op, Operator):
         raise ArgumentError(f"schedule takes an operator, not {type(op).__name__}", help="weft.schedule(op)")
-    started = _start(op, args, named, numerics, target)
+    started = _start(op, args, named, numerics, target, "written")
     if op.trace is not None:
         started.apply(op.trace)
     return started
@@ -67,18 +85,23 @@ def explained_schedule(
 ) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
     """The schedule that ``op`` is compiled with for these arguments, and the decisions it came from."""
     definition = op._definition
-    started = _start(op, args, named, definition.how.numerics, target)
+    started = _start(op, args, named, definition.how.numerics, target, definition.how.form)
     return started, apply_scheduling(started, definition.how, started.for_machine, frozenset(definition.bound))
 
 
 def _start(
-    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], numerics: Numerics, target: str | None
+    op: Operator,
+    args: tuple[Any, ...],
+    named: Mapping[str, Any],
+    numerics: Numerics,
+    target: str | None,
+    form: Form,
 ) -> OperatorSchedule:
     given = [*args, *named.values()]
     devices = [d for d in map(device_of, given) if d == "cpu" or is_on_gpu(d)]
     machine = choose_machine(target or op._target, devices[0] if devices and devices[0] else op._definition.device)
     made = op._build(_signature(op.interface, args, named) if args or named else None, machine)
-    return OperatorSchedule(op, numerics=numerics, made=made)
+    return OperatorSchedule(op, numerics=numerics, made=made, form=form)
 
 
 def _signature(interface: Interface, args: tuple[Any, ...], named: Mapping[str, Any]) -> Signature:

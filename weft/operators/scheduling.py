@@ -14,6 +14,7 @@ from weft.target import TARGETS, target_of
 if TYPE_CHECKING:
     from weft.auto.plan import Decision
     from weft.schedules.schedule import Schedule
+    from weft.schedules.trace import Form
     from weft.target.description import MachineDescription
 
 #: auto: chosen by a model of the machine. naive: one nest a statement, as written. polyhedral: isl decides
@@ -36,6 +37,13 @@ class Scheduling(NamedTuple):
     @property
     def trace(self) -> str | None:
         return None if self.how in MODES else self.how
+
+    @property
+    def form(self) -> Form:
+        """Which form of a program is scheduled: what Weft chooses is for the normal form, and its traces say so."""
+        if self.how == "auto" or (self.trace is not None and _NORMAL.search(self.how)):
+            return "normal"
+        return "written"
 
     @property
     def key(self) -> str:
@@ -71,15 +79,22 @@ def choose_scheduling(schedule: Any, numerics: Numerics | None, target: str | No
     return Scheduling(text, said, target)
 
 
+#: What others call the targets.
+_OTHER_NAMES = dict.fromkeys(("gpu", "nvidia", "ptx", "nvptx"), "cuda") | dict.fromkeys(("llvm", "x86", "host"), "cpu")
+
+
 def check_target(target: Any) -> None:
     """Raises where there is no target of this name."""
     if target is not None and target not in TARGETS:
-        help = did_you_mean(str(target), TARGETS) or f"use one of: {', '.join(TARGETS)}"
+        meant = did_you_mean(_OTHER_NAMES.get(str(target).lower(), str(target)), TARGETS)
+        help = meant or f"use one of: {', '.join(TARGETS)}"
         raise ArgumentError(f"there is no target `{target}`", help=help)
 
 
 #: How a trace says its numerics. It is not parsed here: a warm start does not load the rewrites.
 _SAID = re.compile(rf'^numerics = "({"|".join(NUMERICS)})"', re.MULTILINE)
+
+_NORMAL = re.compile(r'^form = "normal"', re.MULTILINE)
 
 
 def _trace_text(schedule: Any) -> str:

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir.dtype import SCALAR_TYPES, DType
-from weft.ir.errors import TargetError
 from weft.operators.definition import Definition
 from weft.operators.dynamic import dynamic_sizes, general_key
 from weft.operators.interface import Interface, place_of
@@ -88,8 +87,8 @@ def find_code(key: str, make: Callable[[], Artifact], load: Callable[[Artifact],
     if kept is not None:
         try:
             return load(kept)
-        except (TargetError, KeyError, TypeError, ValueError):
-            store.remove(key)  # written by something else under our key: compile anew
+        except Exception:  # whatever something else wrote under our key, it is compiled anew
+            store.remove(key)
     made = make()
     store.put(key, made)
     return load(made)
@@ -210,8 +209,18 @@ def _load(
         facts = dict(facts) | specialized_facts(definition.program, definition.complete(signature))
     outputs = tuple(output_layout(record) for record in facts["outputs"])
     loaded = load_artifact(artifact, definition.interface, signature, executor)
+    interface, constants = definition.interface, {name for name, _ in signature.constants}
+    check_parameters(loaded.main, [p.name for p in interface.params if p.name not in constants], interface)
     bound = bind_loaded(loaded, definition, executor, sizes)
     return bound._replace(outputs=outputs, release_gil=facts["release_gil"])
+
+
+def check_parameters(loaded: Specialization, given: Sequence[str], interface: Interface) -> None:
+    """That code takes what a call gives it: it may be of something else."""
+    expected = [*given, *(o.name for o in interface.outputs)]
+    found = [name for name, _ in loaded.params[: len(expected)]]
+    if found != expected:
+        raise ValueError(f"code for {found}, not for {expected}")
 
 
 def _bound_values(definition: Definition, names: Sequence[str]) -> list[int | float]:

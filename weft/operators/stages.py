@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import ArgumentError
 from weft.ir.expr import Expr
@@ -23,6 +23,10 @@ from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
 from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes, specialize
+
+if TYPE_CHECKING:
+    from weft.schedules.schedule import Schedule
+    from weft.schedules.trace import Form
 
 #: tensor: the math, sizes filled in. loops: one nest a statement, or what a schedule made of them.
 #: lowered: after the passes of the target. Then those of each target: on a CPU, llvm: as handed to LLVM; c: as C; asm:
@@ -44,15 +48,34 @@ class Build:
     constants: frozenset[str] = frozenset()
 
     def unscheduled(self) -> Kernel:
-        """One nest a statement."""
+        """One nest a statement, as the program is written."""
         return lower(normalize(self.program), checks=self.checks)
+
+    def formed(self, form: Form) -> tuple[TensorProgram, Form]:
+        """The program in a form, and which that is: as written where the normal form is no other."""
+        if form == "written":
+            return self.program, form
+        from weft.tensor.normal_form.normal_form import normal_form
+
+        formed = normal_form(self.program, self.fast)
+        return formed, "written" if formed is self.program else form
+
+    def loops(self, form: Form) -> tuple[Kernel, Form]:
+        """One nest a statement of the program in a form, and which that is."""
+        program, form = self.formed(form)
+        return lower(normalize(program), checks=self.checks), form
+
+    def start(self) -> Schedule:
+        """The schedule that scheduling begins with."""
+        from weft.schedules.schedule import Schedule
+
+        loops, form = self.loops(self.how.form)
+        return Schedule(loops, numerics=self.how.numerics, machine=self.machine, sizes=self.sizes, form=form)
 
     def kernel(self) -> Kernel:
         if self.how.how == "naive":  # does not load the rewrites
             return self.unscheduled()
-        from weft.schedules.schedule import Schedule
-
-        schedule = Schedule(self.unscheduled(), numerics=self.how.numerics, machine=self.machine, sizes=self.sizes)
+        schedule = self.start()
         apply_scheduling(schedule, self.how, self.machine, self.constants)
         return schedule.kernel
 

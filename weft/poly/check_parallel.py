@@ -51,16 +51,13 @@ def _told_apart(kernel: Kernel, outermost: For) -> frozenset[str]:
     return apart
 
 
-def check_any_order(kernel: Kernel, loop: str, numerics: str = "strict") -> Verdict:
+def check_any_order(kernel: Kernel, loop: For, numerics: str = "strict") -> Verdict:
     """Whether the iterations of ``loop`` may run one after another in any order."""
-    node = loop_named(kernel, loop)
-    if node is None:
-        return refuse(f"there is no loop `{loop}`")
-    structure = _check_structure(node, "parallel")
+    structure = _check_structure(loop, "parallel")
     if structure is not None:
         return refuse(structure)
-    inside = [leaf for leaf in leaves(kernel, node) if loop in leaf.loop_names]
-    return _check_memory(kernel, node, inside, numerics, concurrent=False)[0]
+    inside = [leaf for leaf in leaves(kernel, loop) if loop.var.name in leaf.loop_names]
+    return _check_memory(kernel, loop, inside, numerics, concurrent=False)[0]
 
 
 def check_parallel(
@@ -109,7 +106,7 @@ def _check_memory(
     def orders(meeting: Meeting) -> list[list[Form]]:
         if commute(meeting.a, meeting.b, numerics, concurrent=concurrent) or not meeting.distance(name):
             return []
-        return [[after(name)]] if meeting.a is meeting.b else [[after(name)], [before(name)]]
+        return [[after(name)]] if meeting.is_of_one else [[after(name)], [before(name)]]
 
     # Of storage that each iteration makes for itself, no two touch the same.
     common = [pair for pair in pairs(inside) if name not in pair[1].owners or name not in pair[3].owners]

@@ -89,7 +89,7 @@ def _check_memory(kernel: Kernel, chain: Sequence[For], order: Sequence[For], nu
     for first, a, second, b in pairs(inside):
         meeting = Meeting(first, a, second, b, around, memory)
         conflict = _find_change(meeting, chain, order, numerics)
-        if conflict is None and a is not b:
+        if conflict is None and not meeting.is_of_one:
             meeting = Meeting(second, b, first, a, around, memory)
             conflict = _find_change(meeting, chain, order, numerics)
         if conflict is None:

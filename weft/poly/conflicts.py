@@ -99,6 +99,11 @@ class Meeting:
         if self.products.factors:
             self.equations = self._without_products(self.equations)
 
+    @property
+    def is_of_one(self) -> bool:
+        """Whether both sides are one access of one statement: copies of a statement share accesses, not leaves."""
+        return self.a is self.b and self.first is self.second
+
     @cached_property
     def never(self) -> bool:
         """Whether no element is common whatever the iterations."""

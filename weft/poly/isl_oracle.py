@@ -7,17 +7,17 @@ without islpy.
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import json
-import os
 import selectors
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
+from weft.interpreters import python_command, python_environment
 from weft.ir.solve import UNKNOWN, Answer, Clause, Form
+from weft.locks import in_child, new_lock
 
 _START_SECONDS = 10.0
 
@@ -38,6 +38,11 @@ def ask_worker(question: Any, seconds: float) -> Any:
     """The worker's reply to ``question`` (see `isl_worker`), or None where there is none in time."""
     with _lock:
         return _worker.ask(question, seconds)
+
+
+def is_absent() -> bool:
+    """Whether there is no isl to ask, as islpy is not installed."""
+    return _worker.is_absent and importlib.util.find_spec("islpy") is None
 
 
 def set_text(
@@ -84,14 +89,12 @@ class _Worker:
     def start(self) -> bool:
         if self.is_absent or not sys.executable:
             return False
-        root = str(Path(__file__).resolve().parents[2])
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "weft.poly.isl_worker"],
+            python_command("from weft.poly.isl_worker import serve; serve()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment,
+            env=python_environment(),
         )
         if self.read(_START_SECONDS) != "ready":
             self.stop()
@@ -118,16 +121,13 @@ class _Worker:
 
 
 _worker = _Worker()
-_lock = threading.Lock()
+_lock = new_lock()
 atexit.register(_worker.stop)
 
 
 def _forget_worker() -> None:
     """A forked child must not share the pipes of its parent."""
-    global _lock
     _worker.process = None
-    _lock = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_worker)
+in_child(_forget_worker)

@@ -19,7 +19,7 @@ from weft.ir.solve import Form
 from weft.ir.stmt import Block, For, Kernel, Stmt
 from weft.poly.conflicts import written_by
 from weft.poly.domain import Domain, leaf_domain, touch_of
-from weft.poly.isl_oracle import ask_worker
+from weft.poly.isl_oracle import ask_worker, is_absent
 from weft.poly.leaves import Access, Leaf, leaves
 
 #: isl's own choice; everything that legally can in one nest; nothing.
@@ -93,6 +93,8 @@ def ask_schedule(
         return statements
     question = describe_program(statements, numerics)
     reply = ask_worker({**question, "fusion": fusion, "parallel": parallel}, seconds)
+    if is_absent():
+        return "islpy is not installed: pip install islpy, or install weft with its extra `poly`"
     if not isinstance(reply, dict):
         return f"isl gave no schedule within {seconds:g} s"
     return _read_tree(reply["tree"], {f"S{n}": s for n, s in enumerate(statements)})

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from weft.ir.errors import TargetError
+from weft.locks import new_lock
 from weft.runtime.cuda_driver import ask, capture_relaxed, device_count, driver
 from weft.runtime.kernel import RECORD_LENGTH
 from weft.target.cuda.machine import GpuMachine
@@ -40,7 +40,7 @@ class Device:
         self.handle = ask("cuDeviceGet", index)
         self.context = ask("cuDevicePrimaryCtxRetain", self.handle)
         self.machine = _machine(self.handle)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._records: ErrorRecords | None = None
         #: Where records are and how many, for machine code.
         self.record_words = (ctypes.c_int64 * 2)()

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 import types
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import InternalError
+from weft.locks import new_lock
 from weft.runtime import fastcall_text as text
 from weft.runtime.fastcall_native import MISS, native_calls
 from weft.runtime.fastcall_records import ArgumentRule, ConstantValue, DeviceMemory, Records, ScalarType, TensorLayout
@@ -82,7 +82,7 @@ class CallTable:
         self._plans: dict[int, tuple[int, bool]] = {}
         self._active: list[int] = []
         self._addresses: deque[Any] = deque(maxlen=_ARRAYS_KEPT)
-        self._records, self._lock = Records(), threading.Lock()
+        self._records, self._lock = Records(), new_lock()
         fits = nargs <= text.MAX_ARGUMENTS and nouts <= text.MAX_OUTPUTS
         self._native = native_calls() if fits else None
         self.call: Callable[..., Any] = lambda *_: MISS

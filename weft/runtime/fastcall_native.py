@@ -11,7 +11,6 @@ import functools
 import math
 import struct
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from weft.ir import dtype as dt
 from weft.ir.errors import Error
 from weft.ir.numpy_dtypes import to_numpy
+from weft.locks import new_lock
 from weft.runtime import fastcall_text as text
 from weft.runtime.dlpack import dlpack_type
 from weft.runtime.loader import LoadedObject
@@ -67,7 +67,7 @@ class NativeCalls:
         self._has_torch = False
         self._objects: dict[str, object] = {}
         self._exchanges: dict[type, Exchange] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         doc = b"call(out, *arguments): runs the specialization that fits, or gives MISS"
         self._function = _MethodDef(b"call", code.address("weft_call"), self._METH_FASTCALL, doc)
         flags = self._METH_FASTCALL | self._METH_KEYWORDS

@@ -11,8 +11,9 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from weft.ir.asserts import format_message
 from weft.ir.dtype import DType
-from weft.ir.errors import Error, InternalError, ProgramError, ShapeError, TargetError
+from weft.ir.errors import Error, IndexOutOfRange, InternalError, ProgramError, TargetError
 from weft.ir.span import Span
 from weft.runtime.loader import LoadedObject, load_object
 from weft.runtime.native import RUNTIME_SYMBOLS
@@ -102,10 +103,10 @@ def status_error(
         )
     if not 1 <= status <= len(messages):
         return InternalError(f"a kernel returned the unknown status {status}")
-    span, message = spans[status - 1] if spans else None, messages[status - 1].format(*record)
+    span, message = spans[status - 1] if spans else None, format_message(messages[status - 1], record)
     if message.startswith("assertion "):  # of a CUDA source
         return ProgramError(message, span=span)
-    return ShapeError(
+    return IndexOutOfRange(
         message,
         span=span,
         why="indices count from 0 and stay below the size; negative ones do not count from the end",

@@ -4,7 +4,9 @@ An artifact is found by a key that names everything its contents depend on. What
 is exactly what was put, or nothing: each file carries a digest over its key and contents,
 so a truncated, damaged or foreign file counts as missing and is removed. Files appear
 whole (written aside, then renamed), so processes may share a directory. A directory that
-cannot be used, or that other users could write code into, is not used; nothing fails.
+cannot be used, or that other users could write code into, is not used; nothing fails. Where others can write to a
+folder above it, they could put one of theirs in its place: only plain files of this user that no other can write to
+are read.
 
 ``WEFT_CACHE_DIR`` names the directory (default: ``weft`` in the user's cache directory),
 ``WEFT_CACHE=off`` does without.
@@ -27,6 +29,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from weft.locks import new_lock
 from weft.version import blake2b
 
 _MAGIC = b"WEFTART1"
@@ -55,8 +58,14 @@ class ArtifactStore:
         self._directory = None if directory is None else Path(directory)
         self._limit = limit
         self._state: bool | None = None if directory is not None else False
-        self._lock = threading.Lock()
+        self._identity: tuple[int, int] | None = None
+        self._lock = new_lock()
         self._puts = 0
+
+    @property
+    def limit(self) -> int:
+        """How many bytes are kept, roughly."""
+        return self._limit
 
     @property
     def directory(self) -> Path | None:
@@ -68,16 +77,10 @@ class ArtifactStore:
         if not self._usable():
             return None
         path = self._path(key)
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
-        artifact = decode_artifact(key, data)
-        with contextlib.suppress(OSError):
-            if artifact is None:
-                path.unlink()
-            else:
-                os.utime(path)  # trimming removes what was not used for longest
+        data = _read_own(path)
+        artifact = None if data is None else decode_artifact(key, data)
+        if artifact is None and data is not None:
+            _unlink(str(path))
         return artifact
 
     def put(self, key: str, artifact: Artifact) -> None:
@@ -110,7 +113,7 @@ class ArtifactStore:
         if not self._usable():
             return
         with contextlib.suppress(OSError):
-            entries = _scan(self._directory)
+            entries = self._entries()
             for path, info in entries:
                 if path.endswith(".tmp") and time.time() - info.st_mtime > _STALE_SECONDS:
                     _unlink(path)
@@ -122,6 +125,25 @@ class ArtifactStore:
                 if total <= self._limit * 4 // 5:
                     break
 
+    def clear(self) -> tuple[int, int]:
+        """Removes everything; how many artifacts that were, and of how many bytes."""
+        removed = self.measure()
+        for path, _ in self._entries():
+            if path.endswith((_SUFFIX, ".tmp")):
+                _unlink(path)
+        return removed
+
+    def measure(self) -> tuple[int, int]:
+        """How many artifacts there are, and of how many bytes."""
+        sizes = [info.st_size for path, info in self._entries() if path.endswith(_SUFFIX)]
+        return len(sizes), sum(sizes)
+
+    def _entries(self) -> list[tuple[str, os.stat_result]]:
+        """The files of the folder; none where another folder is in its place by now."""
+        if not self._usable() or self._identity != _identity(self._directory):
+            return []
+        return _scan(self._directory)
+
     def _path(self, key: str) -> Path:
         assert self._directory is not None
         return self._directory / (blake2b(key.encode(), digest_size=20).hexdigest() + _SUFFIX)
@@ -131,7 +153,7 @@ class ArtifactStore:
             with self._lock:
                 if self._state is None:
                     problem = _prepare_directory(self._directory)
-                    self._state = problem is None
+                    self._state, self._identity = problem is None, _identity(self._directory)
                     if problem is not None:
                         self._give_up(problem)
         return self._state
@@ -191,6 +213,33 @@ def _digest(body: bytes) -> bytes:
     return blake2b(body, digest_size=_DIGEST, person=_MAGIC).digest()
 
 
+def _read_own(path: Path) -> bytes | None:
+    """What is in a plain file of this user that no other can write to; None where it is anything else."""
+    try:
+        handle = os.open(path, _READING)
+    except OSError:
+        return None
+    with open(handle, "rb") as file:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode) or _others_write(info):
+            return None
+        with contextlib.suppress(OSError, NotImplementedError):
+            os.utime(handle if os.utime in os.supports_fd else path)  # trimming removes what was not used for longest
+        try:
+            return file.read()
+        except OSError:
+            return None
+
+
+#: No waiting for whoever might write to a pipe, and no way to another file.
+_READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def _others_write(info: os.stat_result) -> bool:
+    """Whether a file or folder belongs to another user, or others may write to it."""
+    return hasattr(os, "geteuid") and (info.st_uid != os.geteuid() or bool(info.st_mode & 0o022))
+
+
 def _write_file(path: Path, data: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -217,6 +266,15 @@ def _prepare_directory(directory: Path | None) -> str | None:
         if info.st_mode & 0o022:
             return f"other users can write to it (mode {stat.S_IMODE(info.st_mode):o}); chmod go-w it"
     return None
+
+
+def _identity(directory: Path | None) -> tuple[int, int] | None:
+    """What tells a folder from any other, whatever it is called."""
+    try:
+        info = os.stat(directory or "")
+    except (OSError, ValueError):
+        return None
+    return info.st_dev, info.st_ino
 
 
 def _scan(directory: Path | None) -> list[tuple[str, os.stat_result]]:

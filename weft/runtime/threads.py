@@ -14,15 +14,17 @@ import ctypes
 import os
 import platform
 import re
-import threading
 
 from weft.ir.errors import ArgumentError
+from weft.locks import in_child, new_rlock
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import libc_symbols, load_native
 from weft.runtime.native_module import NativeModule
 from weft.runtime.pool import LATE, POOL_IMPORTS, pool_module
 
 MAX_THREADS = 1024
+#: Digits of a number of threads that says more than that.
+_DIGITS = 9
 
 #: Without futexes there is no pool: loops run on the calling thread.
 _SERIAL = """
@@ -48,7 +50,7 @@ class _State:
 
 
 _state = _State()
-_lock = threading.RLock()
+_lock = new_rlock()
 
 
 def set_num_threads(n: int) -> None:
@@ -91,8 +93,8 @@ def thread_function(name: str) -> int:
 def _default_threads() -> int:
     for name in ("WEFT_NUM_THREADS", "OMP_NUM_THREADS"):
         first = os.environ.get(name, "").split(",")[0].strip()
-        if first.isdecimal() and int(first) > 0:
-            return min(int(first), MAX_THREADS)
+        if first.isdecimal() and (count := int(first) if len(first) <= _DIGITS else MAX_THREADS) > 0:
+            return min(count, MAX_THREADS)
     try:
         return min(len(os.sched_getaffinity(0)), MAX_THREADS)
     except (AttributeError, OSError):
@@ -105,7 +107,6 @@ def _load() -> None:
     if _state.has_pool and processor is not None:
         _state.code = load_native(pool_module(processor), libc_symbols(POOL_IMPORTS))
         _word("late").value = LATE
-        os.register_at_fork(after_in_child=_after_fork)
     else:
         _state.code = load_native(NativeModule(_SERIAL), {})
     _publish()
@@ -175,3 +176,7 @@ def _after_fork() -> None:
         _state.may_bind = _state.openmp is None and find_openmp() is None
         _state.openmp = None
         ctypes.CFUNCTYPE(None)(_state.code.address("weft_reset_pool"))()
+        _publish()  # another thread may have been about to
+
+
+in_child(_after_fork)

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weft.ir import stmt as ir
+from weft.ir.asserts import format_message
 from weft.ir.errors import UnsupportedError
-from weft.ir.interpret_stmt import format_message
 from weft.ir.intrinsics import HINTS
 from weft.sanitizer.lanes import Array, Lanes, one
 from weft.sanitizer.run import Run

@@ -71,7 +71,7 @@ def _check_turned(kernel: Kernel, loop: For, numerics: Numerics) -> Verdict:
         if block.init is not None and _sums_along(block, name):
             reason = f"block `{block.name}` starts its sum in the first iteration of `{name}`"
             return refuse(reason, alternatives=(f's.decompose_reduction("{block.name}", "{name}") first',))
-    return first_no([check_runs_through(loop), check_any_order(kernel, name, numerics)])
+    return first_no([check_runs_through(loop), check_any_order(kernel, loop, numerics)])
 
 
 def _sums_along(block: Block, loop: str) -> bool:

@@ -136,7 +136,7 @@ def emit_copy(
         ranges[var.name] = Interval(0, None if most is None else most - 1)
     offsets = place.layout.subscripts(loops, place.buffer.rank)
     source = [simplify(start + o, ranges) for start, o in zip(place.starts, offsets)]
-    tests = [] if border else _tests(place, box, offsets, source, ranges)
+    tests = _not_empty(place.buffer, ranges) if border else _tests(place, box, offsets, source, ranges)
     source = [simplify(e, ranges) for e in border.element(source)] if border else source
     scope = {loop.var.name: (loop.lo, loop.hi) for loop in segment.loops}
     scope |= {var.name: (idx(0), size) for var, size in zip(loops, place.storage.shape)}
@@ -146,6 +146,12 @@ def emit_copy(
     body = emit_set(name, (place.storage, loops), value, scope, taken)
     through = [For(var, idx(0), size, "serial", Seq(())) for var, size in zip(loops, place.storage.shape)]
     return nest(through, () if fill else tests, body)
+
+
+def _not_empty(buffer: Buffer, ranges: Mapping[str, Interval]) -> list[Expr]:
+    """What must hold for ``buffer`` to have an element: at what is beyond a border, one of those inside is read."""
+    tests = (simplify(Compare("<", idx(0), size), ranges) for size in buffer.shape)
+    return [t for t in tests if t != Const(True, dt.bool_)]
 
 
 def _tests(
@@ -207,7 +213,7 @@ def check_reads(reads: Reads, scope: Scope) -> Verdict:
     for verdict in (check_place(reads.segment, reads.buffer.name, scope), check_unchanged(reads)):
         if not verdict.ok:
             return verdict
-    if _has_values(reads):
+    if have_values(reads):
         return OK
     reason = f"the copy may read elements of `{reads.buffer.name}` that nothing has written yet"
     return refuse(reason, kind="unproved")
@@ -262,25 +268,36 @@ def surroundings(segment: Segment) -> Surroundings:
     return Surroundings(shared, written_by(segment.leaves), sizes_of(segment.kernel))
 
 
-def _has_values(reads: Reads) -> bool:
-    """Whether every element that is copied has a value: arguments do, others where written or read before."""
-    name, segment = reads.buffer.name, reads.segment
-    if name not in segment.kernel.outputs and any(b.name == name for b in segment.kernel.buffers):
-        return True
-    whole = Box(tuple(idx(0) for _ in reads.buffer.shape), reads.buffer.shape)
-    # Of loops around both, one iteration counts: storage may be made anew in each, and later ones write later.
-    if any(_fills(reads, leaf, a, whole, segment.fixed) for leaf, a in written_before(segment, name)):
+def have_values(reads: Reads) -> bool:
+    """Whether every element that is copied has a value: where it is set before, or read before."""
+    if are_set(reads.segment, reads.buffer):
         return True
     box = reads.box
-    return any(_fills(reads, leaf, a, box, segment.fixed) for leaf, a in reads.touched if not a.tests)
+    return any(_fills(reads.segment, reads.buffer, touch, box) for touch in reads.touched if not touch[1].tests)
 
 
-def _fills(reads: Reads, leaf: Leaf, access: Access, box: Box, fixed: set[str]) -> bool:
+def are_set(segment: Segment, buffer: Buffer) -> bool:
+    """Whether all elements of ``buffer`` have a value as ``segment`` starts: arguments do, others where written."""
+    if any(b.name == buffer.name for b in segment.kernel.buffers) and _is_given(segment.kernel, buffer.name):
+        return True
+    whole = Box(tuple(idx(0) for _ in buffer.shape), buffer.shape)
+    # Of loops around both, one iteration counts: storage may be made anew in each, and later ones write later.
+    return any(_fills(segment, buffer, touch, whole) for touch in written_before(segment, buffer.name))
+
+
+def _is_given(kernel: Kernel, parameter: str) -> bool:
+    """Whether ``parameter`` comes with values: an input, or an output that is only ever updated."""
+    if parameter not in kernel.outputs:
+        return True
+    return all(a.update for leaf in leaves(kernel) for a in leaf.accesses if a.writes and a.buffer.name == parameter)
+
+
+def _fills(segment: Segment, buffer: Buffer, touch: tuple[Leaf, Access], box: Box) -> bool:
     try:
-        projection = project(leaf, access.indices, fixed, reads.segment.ranges)
+        projection = project(touch[0], touch[1].indices, segment.fixed, segment.ranges)
     except NotProjectable:
         return False
-    return projection.fills(box, reads.buffer.shape, reads.segment.ranges)
+    return projection.fills(box, buffer.shape, segment.ranges)
 
 
 def written_before(segment: Segment, buffer: str) -> Iterator[tuple[Leaf, Access]]:

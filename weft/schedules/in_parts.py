@@ -24,10 +24,10 @@ from weft.ir.expr import Binary, BinaryOp, Call, Compare, Const, Expr, Load, Sel
 from weft.ir.nesting import path_to, sequence
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt, Store
-from weft.ir.visit import fresh_name, loads, mentions, rebuild, substitute
+from weft.ir.visit import free_vars, fresh_name, loads, mentions, rebuild, substitute
 from weft.poly.leaves import update_of
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.exponents import growth
+from weft.schedules.exponents import RATES, growth
 from weft.schedules.find import find_block, loops_around
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.make_blocks import declared_anew
@@ -207,9 +207,21 @@ class _Parts:
 
     def _reduction(self, buffer: Buffer, iters: list[Iter], place: tuple[Expr, ...], op: BinaryOp, value: Expr) -> Stmt:
         store = Store(buffer, place, Binary(op, Load(buffer, place), value))
-        own = [n for n in loads(value) if n.buffer not in self.buffers]  # of the part there is something for each step
-        test = self._test(iters[-1]) if own else None
+        test = None if self._adds_nothing_beyond(value, iters[-1].var) else self._test(iters[-1])
         return self._nest(buffer.name, iters, store, identity(op, buffer.dtype), test)
+
+    def _adds_nothing_beyond(self, value: Expr, step: Var) -> bool:
+        """Whether ``value`` leaves what it is combined with as it is where a part has no such step any more: there it
+        is the identity, or an exponential of that (0) times what is the same at all steps, and finite."""
+        if isinstance(value, Load) and value.buffer == self.seen:
+            return True
+
+        def without_exponentials(n: Any) -> Any:
+            is_zero = isinstance(n, Call) and n.name in RATES and self.found in {x.buffer for x in loads(n)}
+            return const(0, n.dtype) if is_zero else n if isinstance(n, Buffer) else rebuild(n, without_exponentials)
+
+        rest = without_exponentials(value)
+        return not loads(rest) and step.name not in free_vars(rest)
 
     def _total(self, block: Block, op: BinaryOp, value: Expr) -> Stmt:
         """What all parts give, in the block that gave it before."""

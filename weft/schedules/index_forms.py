@@ -39,6 +39,29 @@ class Form(NamedTuple):
     scattered: frozenset[str] = frozenset()
 
 
+def joined_digits(terms: Mapping[Term, int]) -> dict[Term, int]:
+    """Terms of one variable, times so much each, where digits that count on from each other are one term.
+
+    >>> joined_digits({Term("i", 1, 16): 1, Term("i", 16, 0): 16})    # i % 16 + 16 * (i // 16)
+    {Term(variable='i', divisor=1, modulus=0): 1}
+    """
+    joined: dict[Term, int] = {}
+    below: tuple[Term, int] | None = None
+    for term, times in sorted(terms.items()):
+        if below is not None and below[0].modulus and _counts_on(*below, term, times):
+            low, each = below
+            joined.pop(low)
+            term, times = Term(low.variable, low.divisor, low.modulus * term.modulus), each
+        joined[term] = times
+        below = term, times
+    return joined
+
+
+def _counts_on(low: Term, each: int, high: Term, times: int) -> bool:
+    """Whether ``high`` goes on where ``low`` wraps around."""
+    return high.divisor == low.divisor * low.modulus and times == each * low.modulus
+
+
 NOTHING = Form({}, 0)
 Forms = Mapping[str, Form]
 Trips = Mapping[str, float]

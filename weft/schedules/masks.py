@@ -15,6 +15,7 @@ from weft.ir.inequality import as_index, conjuncts, denied
 from weft.ir.interval import Interval, Ranges, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For
+from weft.schedules.loop_facts import is_true
 from weft.schedules.tile_extremes import TileExtremes
 
 
@@ -30,10 +31,8 @@ def unmasked(value: Expr, nothing: Const) -> list[Expr]:
 
 
 def narrowed(loop: For, conditions: Sequence[Expr], inner: Sequence[For], extremes: TileExtremes) -> tuple[Expr, Expr]:
-    """Bounds of ``loop`` outside of which no iteration of ``inner`` loops fulfils ``conditions``.
-
-    They are within those that it has, and there is at least one iteration between them.
-    """
+    """Bounds of ``loop``, within those that it has, outside of which no iteration of ``inner`` loops fulfils
+    ``conditions``."""
     lo, hi = loop.lo, loop.hi
     ranges: dict[str, Interval] = {}
     for x in (*extremes.outer, loop, *inner):
@@ -50,6 +49,16 @@ def narrowed(loop: For, conditions: Sequence[Expr], inner: Sequence[For], extrem
         else:
             lo = Binary("max", lo, Binary("//", idx(0) - rest + (step - 1), idx(step)))
     return lo, hi
+
+
+def with_one_iteration(loop: For, lo: Expr, hi: Expr, ranges: Ranges) -> tuple[Expr, Expr]:
+    """From ``lo`` to ``hi``, and at least one iteration where ``loop`` surely has one; one that runs no time goes on to
+    do so."""
+    lo, hi = simplify(lo, ranges), simplify(hi, ranges)
+    if not is_true(simplify(Compare("<", loop.lo, loop.hi), ranges)):
+        return lo, hi
+    lo = simplify(Binary("min", lo, loop.hi - 1), ranges)
+    return lo, simplify(Binary("max", hi, lo + 1), ranges)
 
 
 def _span(x: For) -> Interval:

@@ -193,8 +193,8 @@ def _pair(kernel: Kernel, block: Block, name: str, d: int) -> _Pair | None:
         return None
     pair = _Pair(block.name, outer, inner, *around)
     seen = Counter(n for p in (block.init, block.body) if p is not None for n in walk(p) if isinstance(n, Var))
-    bound = Counter(n for i in block.iters if i is not outer and i is not inner for n in walk(i.binding))
-    alone = not (bound[around[0].var] or bound[around[1].var])
+    bound = Counter(n for n in walk(around[1].body) if isinstance(n, Var))
+    alone = bound[around[0].var] == bound[around[1].var] == 1  # two iterators, and no bound or test in between
     count = sum(1 for _ in _places(block, pair))
     return pair if alone and seen[outer.var] == seen[inner.var] == count else None
 

@@ -17,7 +17,7 @@ from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary
 from weft.ir.inequality import conjuncts
 from weft.ir.interval import bounds
 from weft.ir.visit import free_vars, loads, walk
-from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form, variables
+from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form, joined_digits, variables
 from weft.schedules.passed_tests import Test, are_first, passing, share_of
 
 #: Values taken for sizes that are not known, and iterations for loops that run until something happens.
@@ -73,8 +73,11 @@ class Access:
     alias: str = ""
     #: The loops that choose the element.
     moving: frozenset[str] = field(init=False)
+    #: Whether subscripts are made of digits of loops.
+    has_digits: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.has_digits = not all(t.is_plain for f in self.forms for t in f.coefficients)
         self.moving = frozenset([t[0] for f in self.forms for t in f.coefficients])
         for form in self.forms:
             if form.scattered:
@@ -94,6 +97,9 @@ class Access:
             return 1  # lanes that have it for their own have it side by side
         if variable not in self.moving:
             return 0
+        through = self._step_through(variable) if self.has_digits else None
+        if through is not None:
+            return through
         total = 0
         for form, stride in zip(self.forms, self.strides):
             if variable in form.scattered:
@@ -110,6 +116,20 @@ class Access:
                 elif term.divisor % lanes:
                     return None
         return total
+
+    def _step_through(self, variable: str) -> int | None:
+        """The step where the digits of a loop count through dimensions that follow one another in memory."""
+        terms: dict[Term, int] = {}
+        for form, stride in zip(self.forms, self.strides):
+            if variable in form.scattered:
+                return None
+            for term, times in form.coefficients.items():
+                if term.variable == variable:
+                    terms[term] = terms.get(term, 0) + times * stride
+        if len(terms) < 2:
+            return None
+        joined = joined_digits(terms)
+        return next(iter(joined.values())) if all(term.is_plain for term in joined) else None
 
     def moves_with(self, variable: str) -> bool:
         """Whether the element depends on a loop."""

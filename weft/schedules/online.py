@@ -42,7 +42,7 @@ from weft.schedules.exponents import growth
 from weft.schedules.find import blocks_inside, find_loop, loops_around, ranges_at
 from weft.schedules.fuse_loops import check_fuse_loops, fuse_loops
 from weft.schedules.loop_facts import check_valid
-from weft.schedules.masks import narrowed, unmasked
+from weft.schedules.masks import narrowed, unmasked, with_one_iteration
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.segment import Segment
@@ -245,9 +245,7 @@ class Passes:
         lo, hi = narrowed(loop, conditions, inner, extremes)
         if (lo, hi) == (loop.lo, loop.hi):
             return lo, hi
-        ranges = ranges_at(self.kernel, loop)
-        lo = simplify(Binary("min", lo, loop.hi - 1), ranges)
-        return lo, simplify(Binary("max", simplify(hi, ranges), lo + 1), ranges)
+        return with_one_iteration(loop, lo, hi, ranges_at(self.kernel, loop))
 
     def merged(self, stand_in: Buffer) -> Kernel:
         """The loops as neighbours, the extremum in later ones read from elsewhere: to see that nothing else is in

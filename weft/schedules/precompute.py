@@ -165,7 +165,17 @@ def _check_loops(kernel: Kernel, part: Part) -> Verdict:
         return refuse(f"a test around block `{part.block.name}` leaves instances out")
     if storage_shape(kernel, part) is None:
         return refuse("how many elements the part has is not known")
-    return _check_tests(kernel, part, root)
+    return first_no([_check_ranges(kernel, part), _check_tests(kernel, part, root)])
+
+
+def _check_ranges(kernel: Kernel, part: Part) -> Verdict:
+    """Storage has places for the range of an iterator: the values that outer loops give it must be in there."""
+    ranges = ranges_at(kernel, root_of(kernel, part.block, {part.block.name}))
+    for it in (i for i in part.iters if i not in part.looped):
+        inside = (Compare("<=", it.lo, it.binding), Compare("<", it.binding, it.hi))
+        if not all(is_true(simplify(test, ranges)) for test in inside):
+            return refuse(f"it is not proved that `{it.var.name}` of block `{part.block.name}` stays within its range")
+    return OK
 
 
 def _check_tests(kernel: Kernel, part: Part, root: Stmt) -> Verdict:
@@ -175,11 +185,6 @@ def _check_tests(kernel: Kernel, part: Part, root: Stmt) -> Verdict:
     computed = sorted({load.buffer.name for load in loads(part.formula)} & {a.buffer.name for a in all_allocs(kernel)})
     if computed:
         return refuse(f"a test around block `{part.block.name}` may keep it from reading what `{computed[0]}` lacks")
-    ranges = ranges_at(kernel, root)
-    for it in (i for i in part.iters if i not in part.looped):
-        inside = (Compare("<=", it.lo, it.binding), Compare("<", it.binding, it.hi))
-        if not all(is_true(simplify(test, ranges)) for test in inside):
-            return refuse(f"a test around block `{part.block.name}` may keep `{it.var.name}` within its range")
     return OK
 
 

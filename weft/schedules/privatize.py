@@ -25,10 +25,10 @@ from weft.ir.visit import fresh_name, loads, mentions, replace_buffers, stores
 from weft.poly.leaves import update_of
 from weft.poly.updates import is_used_besides
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.copy_reads import emit_set, region
+from weft.schedules.copy_reads import are_set, check_result, emit_set, region
 from weft.schedules.find import blocks_inside, find_block, find_loop
-from weft.schedules.loop_facts import check_valid
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
+from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 
 
@@ -48,7 +48,11 @@ def check_privatize(kernel: Kernel, block: str, at: str, scope: Scope = "global"
         others = [(b.name, mentions(b)) for b in blocks_inside(loop) if b is not node]
         users = [f"block `{other}`" for other, used in others if name in used.loaded | used.stored]
         return refuse(f"{[*users, 'another statement'][0]} uses `{name}` inside loop `{at}` too")
-    return check_valid(privatize(kernel, block, at, scope).kernel)
+    segment = Segment(kernel, loop.body, (), (loop.body,), ())
+    if not are_set(segment, _updated(node)):
+        reason = f"elements of `{name}` may have no value yet, and each gets what its copy holds"
+        return refuse(reason, kind="unproved")
+    return check_result(segment, privatize(kernel, block, at, scope).kernel, name, numerics)
 
 
 def _check_order(node: Block, op: str, numerics: Numerics) -> Verdict:

@@ -13,13 +13,14 @@ from itertools import pairwise
 
 from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
 from weft.ir.inequality import NEGATED, all_of
 from weft.ir.inequality import conjuncts as parts_of
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, If, Stmt
-from weft.ir.visit import free_vars, fresh_name, loads, substitute, walk
+from weft.ir.stmt import For, If, Seq, Stmt
+from weft.ir.visit import free_vars, fresh_name, loads, rebuild, substitute, walk
 from weft.poly.leaves import Leaf, LoopRange
 from weft.schedules.boxes import Box
 
@@ -58,7 +59,7 @@ class Projection:
     def fills(self, box: Box, sizes: Sequence[Expr], ranges: Ranges) -> bool:
         """Whether these are surely all elements of ``box`` that a buffer of ``sizes`` has."""
         if any(isinstance(n, Binary) and n.op in ("//", "%") for i in self.indices for n in walk(i)):
-            self = self.taken_apart()
+            self = self.joined().taken_apart()
         inner_ranges = self.ranges(ranges)
         within = {gap_of(Compare("<", i, n), inner_ranges) for i, n in zip(self.indices, sizes)}
         if any(gap_of(g, inner_ranges) not in within for g in self.guards):
@@ -66,6 +67,20 @@ class Projection:
         left = {loop.var: loop for loop in self.loops}
         sides = zip(self.indices, box.starts, box.extents)
         return all(_counts_through(simplify(i - start, inner_ranges), n, left, inner_ranges) for i, start, n in sides)
+
+    def joined(self) -> Projection:
+        """The same with one loop in place of those that count through a number together, as those of a fused loop that
+        was split do; subscripts and guards must be made of that number alone."""
+        flat = _find_flat(self)
+        if flat is None:
+            return self
+        indices = tuple(simplify(flat.rewritten(i), {}) for i in self.indices)
+        ends = [flat.end_of(g) for g in self.guards]
+        left = {name for i in indices for name in free_vars(i)} & {v.name for v in flat.weights}
+        if left or None in ends:
+            return self
+        loop = replace(self.loops[0], var=flat.var, lo=idx(0), hi=idx(min([flat.count, *(n for n in ends if n)])))
+        return Projection(indices, (loop, *(x for x in self.loops if x.var not in flat.weights)), ())
 
     def taken_apart(self) -> Projection:
         """The same with a loop for each digit that subscripts take: ``i // 4`` and ``i % 4`` become loops."""
@@ -94,6 +109,54 @@ class Projection:
     def around(self, body: Stmt) -> Stmt:
         """``body`` in the loops."""
         return nest(self.loops, self.guards, body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """The number ``var`` below ``count`` that loops are digits of, each with its weight."""
+
+    var: Var
+    weights: Mapping[Var, int]
+    count: int
+
+    def quotient(self, e: Expr) -> int | None:
+        """The ``k`` for which ``e`` is the number divided by ``k``: its higher digits."""
+        linear = linear_form(e)
+        scale = min((self.weights[v] for v in linear.terms if isinstance(v, Var) and v in self.weights), default=None)
+        if scale is None or linear.constant:
+            return None
+        higher = {v: n // scale for v, n in self.weights.items() if n >= scale}
+        return scale if linear.terms == higher else None
+
+    def rewritten(self, e: Expr) -> Expr:
+        """``e`` in terms of the number where it is made of it."""
+        scale = None if isinstance(e, Const) else self.quotient(e)
+        if scale is not None:
+            return self.var if scale == 1 else Binary("//", self.var, idx(scale))
+        return rebuild(e, lambda n: self.rewritten(n) if isinstance(n, Expr) else n)
+
+    def end_of(self, guard: Expr) -> int | None:
+        """Below which number ``guard`` holds, if that is what it says."""
+        if not isinstance(guard, Compare) or guard.op != "<" or not isinstance(guard.right, Const):
+            return None
+        scale = self.quotient(guard.left)
+        return None if scale is None else scale * max(0, int(guard.right.value))
+
+
+def _find_flat(p: Projection) -> _Flat | None:
+    """The sum of most loops that a subscript takes digits of, where loops are its digits."""
+    divided = (n.left for i in p.indices for n in walk(i) if isinstance(n, Binary) and n.op in ("//", "%"))
+    loops = {x.var: x for x in p.loops if x.lo == idx(0) and isinstance(x.hi, Const)}
+    sums = [linear_form(e) for e in divided]
+    known = [s.terms for s in sums if not s.constant and s.terms and s.terms.keys() <= loops.keys()]
+    if not known:
+        return None
+    weights, count = max(known, key=len), 1
+    for var, weight in sorted(weights.items(), key=lambda term: term[1]):
+        if weight != count or not isinstance(var, Var):
+            return None
+        count *= int(loops[var].hi.value)  # type: ignore[attr-defined]
+    return _Flat(Var("#"), {v: n for v, n in weights.items() if isinstance(v, Var)}, count)
 
 
 def _weights(loop: For, subscripts: Sequence[Expr]) -> dict[int, int]:
@@ -127,6 +190,18 @@ def guarded(conditions: Sequence[Expr], body: Stmt) -> Stmt:
     if not conditions:
         return body
     return If(all_of(conditions), body)
+
+
+def through_box(buffer: Buffer, box: Box, ranges: Ranges) -> Projection:
+    """The elements of ``box`` that ``buffer`` has, in loops of their own."""
+    sizes = enumerate(zip(box.starts, box.extents))
+    loops = {d: For(Var(f"ax{d}"), idx(0), n, "serial", Seq(())) for d, (_, n) in sizes if n != idx(1)}
+    offsets = [loops[d].var if d in loops else idx(0) for d in range(buffer.rank)]
+    inner_ranges = Projection((), tuple(loops.values()), ()).ranges(ranges)
+    indices = tuple(simplify(start + offset, inner_ranges) for start, offset in zip(box.starts, offsets))
+    within = ((Compare("<=", idx(0), i), Compare("<", i, size)) for i, size in zip(indices, buffer.shape))
+    tests = (simplify(test, inner_ranges) for both in within for test in both)
+    return Projection(indices, tuple(loops.values()), tuple(t for t in tests if t != Const(True, dt.bool_)))
 
 
 def project(leaf: Leaf, indices: Sequence[Expr], fixed: set[str], ranges: Ranges) -> Projection:

@@ -13,13 +13,16 @@ Each iteration of the loop computes what the elements it has just finished are n
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Expr, idx
+from weft.ir.expr import AddressOf, Compare, Expr, idx
+from weft.ir.interval import Interval
 from weft.ir.nesting import path_to, sequence, statements
 from weft.ir.numerics import is_fast
-from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Iter, Kernel, Return, Seq, Stmt, While
 from weft.ir.visit import free_vars, loads, stores, walk
 from weft.poly.conflicts import after, before
 from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops
@@ -27,10 +30,10 @@ from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.refuse_meeting import check_apart, refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import written_names
-from weft.schedules.find import all_loops, blocks_inside, find_block, find_loop, loops_around, size_ranges
+from weft.schedules.find import all_loops, blocks_inside, find_block, find_loop, loops_around, ranges_at, size_ranges
 from weft.schedules.infer_stage import Member, block_problem, root_of
 from weft.schedules.instances import check_instances, infer_digits, is_exact
-from weft.schedules.loop_facts import check_valid, first_no
+from weft.schedules.loop_facts import check_valid, first_no, is_true
 from weft.schedules.place_stage import emit_member, foreign_loops
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
@@ -231,13 +234,39 @@ def infer_limits(kernel: Kernel, e: Epilogue) -> dict[str, tuple[Expr, Expr]] | 
     for m in e.before:
         if not dims <= {dim for dim, _ in m.pinned.values()}:
             return refuse(f"`{m.block.name}` does not set `{e.member.target.name}` element by element")
-    return limits
+        if not all(_stays_within(m, e.member, name, size_ranges(kernel)) for name in limits):
+            target = e.member.target.name
+            return refuse(f"`{m.block.name}` sets elements of `{target}` that `{e.member.block.name}` does not write")
+    idle = _may_be_idle(kernel, [f for f in loops if f.var.name in own], limits)
+    return limits if idle is None else refuse(f"`{idle}` may run no time, and `{e.member.block.name}` would not either")
+
+
+def _may_be_idle(kernel: Kernel, loops: Sequence[For], limits: Mapping[str, tuple[Expr, Expr]]) -> str | None:
+    """A loop whose iterations are none of the elements that are shared out, so that all of these need one of it."""
+    sharing = {name for ends in limits.values() for end in ends for name in free_vars(end)}
+    for f in loops:
+        if f.var.name not in sharing and not is_true(simplify(Compare("<", f.lo, f.hi), ranges_at(kernel, f))):
+            return f.var.name
+    return None
+
+
+def _stays_within(m: Member, main: Member, name: str, ranges: Mapping[str, Interval]) -> bool:
+    """Whether ``m`` sets no elements beyond those that iterator ``name`` of ``main`` goes through."""
+    dim, shift = main.pinned[name]
+    other, own = next((n, offset) for n, (d, offset) in m.pinned.items() if d == dim)
+    wide, narrow = _iter_of(main, name), _iter_of(m, other)
+    low, high = idx(own - shift), idx(shift - own)
+    return is_at_most(wide.lo, narrow.lo + low, ranges) and is_at_most(narrow.hi, wide.hi + high, ranges)
+
+
+def _iter_of(m: Member, name: str) -> Iter:
+    return next(i for i in m.block.iters if i.var.name == name)
 
 
 def _reaches_all(kernel: Kernel, e: Epilogue, buffer: Buffer, dim: int, name: str, shift: int) -> bool:
     """Whether every value of iterator ``name`` belongs to some iteration: its element is computed in the loop."""
     ranges = size_ranges(kernel)
-    wanted = next(i for i in e.member.block.iters if i.var.name == name)
+    wanted = _iter_of(e.member, name)
     for m in _writers(e, buffer):
         own = next(
             ((i, m.pinned[i.var.name]) for i in m.block.iters if m.pinned.get(i.var.name, (-1,))[0] == dim), None

@@ -15,31 +15,44 @@ partial results starts them itself at its first step, as the reduction did, wher
     for k_o, k_i: S_part[k_i] = 0 if k_o == 0;  S_part[k_i] += x
 
 With ``at`` they live in the body of that loop of the reduction, and are added to the result in each of its iterations.
+
+Each element gets each of its partial results once. Where several iterations choose the same element, as in
+``O[w + k]``, loops through the box of all elements combine them; those in it that none chooses are left as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
-from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, identity, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import path_to, replace_in, sequence
+from weft.ir.nesting import replace_in, sequence
 from weft.ir.printer import print_expr
 from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Stmt, Store
+from weft.ir.solve import Form
+from weft.ir.stmt import Alloc, Block, For, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
-from weft.poly.conflicts import after
-from weft.poly.infer_spans import knowing_loops
+from weft.poly.conflicts import Meeting, after, find_conflict
+from weft.poly.describe import refuse_conflict
 from weft.poly.leaves import Access, Leaf
 from weft.poly.refuse_meeting import refuse_meeting
-from weft.poly.verdict import Verdict, refuse
-from weft.schedules.boxes import infer_box
-from weft.schedules.copy_reads import block_iters, check_place, check_result, emit_set, region
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.boxes import Box, infer_box
+from weft.schedules.copy_reads import (
+    Reads,
+    block_iters,
+    check_place,
+    check_result,
+    emit_set,
+    have_values,
+    region,
+    surroundings,
+)
 from weft.schedules.decompose_reduction import (
     check_initialization,
     find_init,
@@ -48,13 +61,14 @@ from weft.schedules.decompose_reduction import (
     scope_of,
     without_init,
 )
-from weft.schedules.find import blocks_inside, find_loop, size_ranges
+from weft.schedules.find import blocks_inside, find_loop
 from weft.schedules.layouts import plain_layout
-from weft.schedules.loop_facts import check_number, is_true
-from weft.schedules.project import NotProjectable, Projection, nest, project
+from weft.schedules.loop_facts import check_number
+from weft.schedules.project import NotProjectable, Projection, nest, project, through_box
 from weft.schedules.redirect import Placement, Redirection
 from weft.schedules.rewrite import Rewrite, primitive, taken_names
 from weft.schedules.segment import Segment
+from weft.schedules.start_parts import PartStart
 from weft.schedules.trace import Numerics
 
 Start = Literal["before", "inside"]
@@ -75,7 +89,7 @@ def check_rfactor(
         return refuse(f"partial results start {' or '.join(get_args(Start))} their nest, not {start!r}")
     try:
         factoring = Factoring.find(kernel, loop_node, blocks[0], at)
-        verdict = factoring.check(axis, numerics)
+        verdict = factoring.check(axis, start, numerics)
         if not verdict.ok:
             return verdict
         return check_result(factoring.segment, factoring.rewrite(axis, start).kernel, factoring.buffer.name, numerics)
@@ -108,6 +122,7 @@ class Factoring:
     block: Block
     segment: Segment
     update: tuple[Leaf, Access]
+    #: What the update touches, in its own loops.
     elements: Projection
 
     @staticmethod
@@ -118,6 +133,8 @@ class Factoring:
             raise NotProjectable(f"block `{block.name}` does not reduce over `{name}`")
         whole = find_loop(kernel, outer)
         segment = Segment(kernel, whole, (), (whole,), ())
+        if name in segment.fixed:
+            raise NotProjectable(f"`{name}` is not inside `{at}`: one iteration of it is all there is to combine")
         update = _find_update(segment, block)
         try:
             elements = project(update[0], update[1].indices, segment.fixed, segment.ranges)
@@ -135,7 +152,30 @@ class Factoring:
         op: BinaryOp = self.update[1].update  # type: ignore[assignment]
         return op
 
-    def check(self, axis: int, numerics: Numerics) -> Verdict:
+    @cached_property
+    def box(self) -> Box:
+        return infer_box(self.buffer, [self.update], self.segment.fixed, self.segment.ranges)
+
+    @cached_property
+    def repeated(self) -> Verdict:
+        """A no, with two of them, where several iterations of the loops of the elements may choose the same one."""
+        leaf, access = self.update
+        names = [x.var.name for x in self.elements.loops]
+
+        def differ(meeting: Meeting) -> list[list[Form]]:
+            return [[after(name)] for name in names if not meeting.quickly_agree(name)]
+
+        found = find_conflict([(leaf, access, leaf, access)], surroundings(self.segment), differ)
+        return OK if found is None else refuse_conflict(found[0], access, access)
+
+    @cached_property
+    def combined(self) -> Projection:
+        """The elements that have partial results, each once."""
+        if self.repeated.ok:
+            return self.elements
+        return through_box(self.buffer, self.box, self.segment.ranges)
+
+    def check(self, axis: int, start: Start, numerics: Numerics) -> Verdict:
         name, access = self.buffer.name, self.update[1]
         if axis > self.buffer.rank:
             return refuse(f"partial results of `{name}` have {self.buffer.rank + 1} dimensions; axis {axis} is none")
@@ -149,9 +189,24 @@ class Factoring:
             assert isinstance(outer, For)
             return refuse(f"block `{others[0]}` uses `{name}` inside the reduction loop `{outer.var.name}` too")
         verdict = check_place(self.segment, name, "global")
-        if not verdict.ok or self.block.init is None:
+        if not verdict.ok:
             return verdict
-        return self._check_init()
+        if not self.repeated.ok:
+            return self._check_repeated(start)
+        return OK if self.block.init is None else self._check_init()
+
+    def _check_repeated(self, start: Start) -> Verdict:
+        """Elements of the box that no iteration chooses are combined with nothing, so they must have a value."""
+        name = self.buffer.name
+        if start == "inside":
+            reason = "partial results have one first step in all"
+        elif self.block.init is not None:
+            reason = f"block `{self.block.name}` also starts its results"
+        elif have_values(Reads(self.buffer, self.segment, [self.update], None)):
+            return OK
+        else:
+            reason = f"elements of `{name}` between those that are updated may have no value"
+        return replace(self.repeated, reason=f"{self.repeated.reason}, and {reason}")
 
     def _refuse_rounding(self) -> Verdict:
         name = self.buffer.name
@@ -190,14 +245,13 @@ class Factoring:
     def rewrite(self, axis: int, start: Start) -> Rewrite:
         segment, old = self.segment, self.buffer
         taken = taken_names(segment.kernel)
-        box = infer_box(old, [self.update], segment.fixed, segment.ranges)
-        shape = list(box.extents)
+        shape = list(self.box.extents)
         shape.insert(axis, self.parts())
         storage = Buffer(fresh_name(f"{old.name}_part", taken), old.dtype, tuple(shape))
-        place = Placement(old, storage, box.starts, plain_layout(old.rank))
+        place = Placement(old, storage, self.box.starts, plain_layout(old.rank))
         name = fresh_name(f"{storage.name}_update", taken)
         first = simplify(Binary("-", self.loop.var, self.loop.lo), segment.ranges)
-        block = self._start_inside(taken) if start == "inside" else without_init(self.block)
+        block = self._started_inside(taken) if start == "inside" else without_init(self.block)
         partial = replace(block, name=name)
         body = replace_in(segment.node, self.block, partial)
         send = Redirection(replace(place, extra=((axis, first),)), taken)
@@ -206,83 +260,14 @@ class Factoring:
             parts.insert(0, self._emit_start(place, axis, taken))
         return Rewrite(segment.replaced(Alloc(storage, sequence(parts))), (name, storage.name))
 
-    def _start_inside(self, taken: set[str]) -> Block:
-        """The block with the factored loop as an iterator of its result, and of the reduction what is left."""
-        reduced = [i for i in self.block.iters if self.loop.var.name in free_vars(i.binding)]
-        form = affine_form(reduced[0].binding) if len(reduced) == 1 else None
-        if any(i.kind != "reduce" for i in reduced) or self.loop.lo != idx(0):
-            raise self._no_first_step()
-        if form is None:
-            return self._start_with_loops(reduced, taken)
-        if len(form.coefficients) < 2:
-            raise self._no_first_step()
-        (old,), step = reduced, form.coefficients[self.loop.var.name]
-        rest = simplify(substitute(old.binding, {self.loop.var: idx(0)}), self.segment.ranges)
-        partial_iter = self._partial_iter(taken)
-        left = replace(old, lo=idx(0), hi=self._end_of(rest), binding=rest)
-        self._check_first_step(rest)
-        whole: dict[Var, Expr] = {old.var: simplify(partial_iter.var * step + left.var)}
-        return self._started([*(left if i is old else i for i in self.block.iters), partial_iter], whole)
-
-    def _start_with_loops(self, reduced: Sequence[Iter], taken: set[str]) -> Block:
-        """The same where the loop was made of several iterators: the loops that are left are iterators themselves."""
-        summed = [i for i in self.block.iters if i.kind == "reduce"]
-        names = {name for i in reduced for name in free_vars(i.binding)} - {self.loop.var.name}
-        while more := [i for i in summed if i not in reduced and names & free_vars(i.binding).keys()]:
-            reduced = [*reduced, *more]
-            names |= {name for i in more for name in free_vars(i.binding)}
-        path = [s for s in path_to(self.segment.kernel, self.block) if isinstance(s, For) and s.var.name in names]
-        known = all(isinstance(s.hi, Const) and s.lo == idx(0) for s in path)
-        others = {name for i in self.block.iters if i not in reduced for name in free_vars(i.binding)}
-        if not path or len(path) != len(names) or not known or names & others:
-            raise self._no_first_step()
-        self._check_first_step(idx(0))
-        made = [self._partial_iter(taken)]
-        for s in path:
-            taken.add(made[-1].var.name)
-            made.append(Iter(Var(fresh_name(f"v{s.var.name}", taken)), s.lo, s.hi, "reduce", s.var))
-        loops: dict[Var, Expr] = {s.var: i.var for s, i in zip((self.loop, *path), made)}
-        whole: dict[Var, Expr] = {i.var: substitute(i.binding, loops) for i in reduced}
-        return self._started([*(i for i in self.block.iters if i not in reduced), *made], whole)
-
-    def _no_first_step(self) -> NotProjectable:
-        return NotProjectable(f"partial results over `{self.loop.var.name}` have no first step of their own")
-
-    def _partial_iter(self, taken: set[str]) -> Iter:
-        name = fresh_name(f"v{self.loop.var.name}", taken)
-        return Iter(Var(name), idx(0), self.parts(), "spatial", self.loop.var)
-
-    def _started(self, iters: Sequence[Iter], whole: dict[Var, Expr]) -> Block:
-        """The block with these iterators, of which others are made as ``whole`` says, starting its sums itself."""
-        store = self.block.body
-        assert isinstance(store, Store)
-        init = Store(store.buffer, store.indices, identity(self.op, self.buffer.dtype))
-        body = substitute(self.block.body, whole)
-        reads, writes = (tuple(substitute(r, whole) for r in rs) for rs in (self.block.reads, self.block.writes))
-        return replace(self.block, iters=tuple(iters), init=init, body=body, reads=reads, writes=writes)
-
-    def _end_of(self, rest: Expr) -> Expr:
-        """One more than the greatest value of ``rest``, which starts at 0."""
-        interval = bounds(rest, self._inner_ranges())
-        if interval.lo != 0 or interval.hi is None:
-            raise NotProjectable(f"how far {print_expr(rest)} goes is not known")
-        return idx(interval.hi + 1)
-
-    def _check_first_step(self, rest: Expr) -> None:
-        """Tests around the block must let the first step of every partial result pass."""
-        first: dict[Var, Expr] = {Var(name): idx(0) for name in free_vars(rest)}
-        path = [s for s in path_to(self.segment.kernel, self.block) if isinstance(s, (For, If))]
-        reduced = _reduced_names(self.block) - {self.loop.var.name}
-        first |= {s.var: s.lo for s in path if isinstance(s, For) and s.var.name in reduced}
-        loops = [s for s in path if isinstance(s, For)]
-        with knowing_loops(loops, size_ranges(self.segment.kernel)) as simple:
-            tests = [simple.expr(substitute(s.condition, first)) for s in path if isinstance(s, If)]
-        if not all(map(is_true, tests)) or any(not isinstance(s.lo, Const) for s in loops if s.var.name in reduced):
-            raise NotProjectable(f"not every partial result over `{self.loop.var.name}` surely has a first step")
+    def _started_inside(self, taken: set[str]) -> Block:
+        ranges = self._inner_ranges()
+        parts = PartStart(self.segment, self.block, self.loop, self.elements, self.parts(), ranges)
+        return parts.started(identity(self.op, self.buffer.dtype), taken)
 
     def _with_parts(self, parts: Expr, depth: int, suffix: str, taken: set[str]) -> tuple[Projection, For]:
         """The elements in loops of their own, with the loop through the parts at ``depth`` among them."""
-        copied = self.elements.renamed(taken, suffix)
+        copied = self.combined.renamed(taken, suffix)
         var = Var(fresh_name(self.loop.var.name + suffix, taken))
         through = For(var, idx(0), parts, "serial", sequence([]))
         loops = [replace(x, kind="serial") for x in copied.loops]
@@ -300,7 +285,7 @@ class Factoring:
 
     def _emit_total(self, place: Placement, axis: int, taken: set[str]) -> Stmt:
         """The partial results combined, in the block that had the reduction."""
-        elements, through = self._with_parts(place.storage.shape[axis], len(self.elements.loops), "_all", taken)
+        elements, through = self._with_parts(place.storage.shape[axis], len(self.combined.loops), "_all", taken)
         kept = _element(place, elements, axis, through, self.segment)
         scope = scope_of(self.segment, elements)
         start = self._start([x for x in elements.loops if x is not through])

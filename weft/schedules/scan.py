@@ -66,6 +66,8 @@ def find_recurrence(loop: For) -> Recurrence | str:
     name, block = loop.var.name, strip(loop.body)
     if not isinstance(loop.lo, Const) or not isinstance(loop.hi, Const):
         return f"how often `{name}` runs is not a number"
+    if int(loop.hi.value) <= int(loop.lo.value):
+        return f"`{name}` runs no time, so there are no steps to take apart"
     if not isinstance(block, Block) or not isinstance(block.body, Store) or block.init is not None:
         return f"there is more in `{name}` than one block that stores one element"
     own = [i for i in block.iters if name in free_vars(i.binding)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from weft.ir.errors import ScheduleError, did_you_mean
+from weft.ir.errors import Error, ScheduleError, did_you_mean
 from weft.ir.numerics import NUMERICS
+from weft.ir.shown import as_html
 from weft.ir.stmt import Kernel
 from weft.schedules.data_methods import DataMethods
 from weft.schedules.find import all_allocs, blocks_inside, find_block, loops_around
@@ -31,6 +32,9 @@ class Schedule(LoopMethods, DataMethods):
 
     #: Loops that are to stay as they are: the steps of recurrences, for a scheduler of the nests in them.
     settled: frozenset[str] = frozenset()
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
     def __str__(self) -> str:
         return outline(self.kernel)
@@ -100,6 +104,8 @@ class Schedule(LoopMethods, DataMethods):
         here = step.renamed(names)
         try:
             getattr(self, step.name)(*here.args, **dict(here.kwargs))
+        except Error:
+            raise
         except TypeError as error:
             raise ScheduleError(
                 f"`{step.name}` does not take these arguments", why=str(error).rpartition(".")[2]

@@ -8,7 +8,8 @@
 
 This is the sparsity of masks; the loop may be one over tiles. Formulas in it are followed from the sums to their
 masks: a product is zero where a factor is, which takes other factors to be finite; that, and that zeros have no signs,
-is for fast numerics. At least one iteration is left, so that whoever counts them need not ask.
+is for fast numerics. Of a loop that surely runs at least one iteration is left, so that whoever counts them need not
+ask.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from weft.poly.leaves import leaves, update_of
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import blocks_inside, find_loop, loops_around, ranges_at
 from weft.schedules.loop_facts import check_runs_through
-from weft.schedules.masks import narrowed
+from weft.schedules.masks import narrowed, with_one_iteration
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.tile_extremes import TileExtremes
 from weft.schedules.trace import Numerics
@@ -78,8 +79,7 @@ def _range(kernel: Kernel, loop: For, extremes: TileExtremes) -> tuple[Expr, Exp
     lo, hi = simplify(lo, ranges), simplify(hi, ranges)
     if (lo, hi) == (loop.lo, loop.hi):
         raise NotMasked(f"no mask makes all of an iteration of `{loop.var.name}` zeros")
-    lo = simplify(Binary("min", lo, loop.hi - 1), ranges)
-    return lo, simplify(Binary("max", hi, lo + 1), ranges)
+    return with_one_iteration(loop, lo, hi, ranges)
 
 
 def _range_of(

@@ -22,7 +22,7 @@ from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
 from weft.schedules.pipeline import check_runs_ahead
 from weft.schedules.rewrite import PRIMITIVES, Primitive, Rewrite, unique_names
 from weft.schedules.tensorize import check_tensorized
-from weft.schedules.trace import Numerics, Step, Trace, parse_trace
+from weft.schedules.trace import Form, Numerics, Step, Trace, parse_trace
 from weft.tensor.caller import caller_span
 
 P = ParamSpec("P")
@@ -45,7 +45,8 @@ class Machine(Protocol):
 class ScheduleState:
     """A program under way; the primitives are methods of the classes that build on this one.
 
-    ``sizes`` are the values of symbolic sizes that are numbers in ``kernel``, for conditions that name them.
+    ``sizes`` are the values of symbolic sizes that are numbers in ``kernel``, for conditions that name them; ``form``
+    says which form of its program ``kernel`` is.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ScheduleState:
         numerics: Numerics = "strict",
         machine: Machine | None = None,
         sizes: Mapping[str, int] | None = None,
+        form: Form = "written",
     ) -> None:
         if numerics not in NUMERICS:
             raise ScheduleError(f"numerics={numerics!r} is not known", help=f"use {CHOICES}")
@@ -62,7 +64,7 @@ class ScheduleState:
         self.kernel = self.start = unique_names(kernel)
         self.machine = machine
         self.sizes = dict(sizes or {})
-        self.trace = Trace((), numerics)
+        self.trace = Trace((), numerics, form)
         self._fates: dict[str, str] = {}
         self._born: dict[str, int] = {}
         self._trying = False

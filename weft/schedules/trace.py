@@ -7,7 +7,8 @@
     reorder("m_o", "n", "m_i")
 
 Names on the left are what the step made. A trace replays on another program of the same form
-(other sizes, say): where that program gets other names, later steps follow them.
+(other sizes, say): where that program gets other names, later steps follow them. ``form = "normal"`` behind the
+numerics says that the program was in its normal form when the steps began, not as it was written.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import ast
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from weft.ir.errors import ScheduleError
 from weft.ir.numerics import NUMERICS
@@ -26,6 +27,7 @@ from weft.ir.span import Source, Span
 
 #: What a step's arguments are made of: names and texts, numbers, and lists and tables of them.
 Plain: TypeAlias = Any
+Form = Literal["written", "normal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,18 @@ def print_plain(value: Plain) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The steps of a schedule and the numerics they were allowed under."""
+    """The steps of a schedule, the numerics they were allowed under and the form of the program they begin with."""
 
     steps: tuple[Step, ...] = ()
     numerics: Numerics = "strict"
+    form: Form = "written"
 
     def __str__(self) -> str:
-        return "\n".join([f'numerics = "{self.numerics}"', *map(str, self.steps)]) + "\n"
+        return "\n".join([*self._heading(), *map(str, self.steps)]) + "\n"
+
+    def _heading(self) -> list[str]:
+        form = [f'form = "{self.form}"'] if self.form != "written" else []
+        return [f'numerics = "{self.numerics}"', *form]
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -85,7 +92,7 @@ class Trace:
 
     def __add__(self, other: Trace) -> Trace:
         """The steps of both, under the freer numerics of the two."""
-        return Trace(self.steps + other.steps, max(self.numerics, other.numerics, key=NUMERICS.index))
+        return Trace(self.steps + other.steps, max(self.numerics, other.numerics, key=NUMERICS.index), self.form)
 
     def then(self, step: Step) -> Trace:
         return replace(self, steps=(*self.steps, step))
@@ -93,7 +100,7 @@ class Trace:
     def span(self, position: int) -> Span:
         """Where step ``position`` (from 0) stands in the printed trace."""
         text = str(self.steps[position])
-        return Span(Source("trace", str(self)), position + 2, 1, len(text) + 1)
+        return Span(Source("trace", str(self)), position + len(self._heading()) + 1, 1, len(text) + 1)
 
 
 def parse_trace(text: str, name: str = "trace") -> Trace:
@@ -106,24 +113,31 @@ def parse_trace(text: str, name: str = "trace") -> Trace:
         column = error.offset or 1
         span = Span(source, error.lineno or 1, column, max(column + 1, error.end_offset or 0))
         raise ScheduleError("this is not a trace", span=span, why=error.msg) from None
-    numerics: Numerics = "strict"
+    heading: dict[str, Any] = {}
     steps: list[Step] = []
     for node in tree.body:
-        found = _parse_numerics(node, source)
+        found = _parse_heading(node, source)
         if found is not None:
-            numerics = found
+            heading.update(found)
         else:
             steps.append(_parse_step(node, source))
-    return Trace(tuple(steps), numerics)
+    return Trace(tuple(steps), **heading)
 
 
-def _parse_numerics(node: ast.stmt, source: Source) -> Numerics | None:
+#: What may stand before the steps, and what it can be.
+_HEADING: Mapping[str, tuple[str, ...]] = {"numerics": NUMERICS, "form": get_args(Form)}
+
+
+def _parse_heading(node: ast.stmt, source: Source) -> dict[str, str] | None:
     match node:
-        case ast.Assign(targets=[ast.Name(id="numerics")], value=ast.Constant(value=value)):
-            if value in NUMERICS:
-                return value  # type: ignore[return-value]
-            raise _not_a_step(node, source, f"numerics are {' or '.join(NUMERICS)}")
+        case ast.Assign(targets=[ast.Name(id="numerics" | "form" as name)], value=ast.Constant(value=value)):
+            if value in _HEADING[name]:
+                return {name: value}
+            raise _not_a_step(node, source, f"{_PLURAL[name]} are {' or '.join(_HEADING[name])}")
     return None
+
+
+_PLURAL = {"numerics": "numerics", "form": "forms"}
 
 
 def _parse_step(node: ast.stmt, source: Source) -> Step:

@@ -33,6 +33,7 @@ from weft.poly.verdict import Verdict, refuse
 from weft.schedules.copy_reads import region
 from weft.schedules.find import blocks_inside, find_block, loops_around
 from weft.schedules.loop_facts import check_valid
+from weft.schedules.merge_axes import is_used_in_blocks
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
@@ -61,13 +62,23 @@ def check_unscale(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
     outside = not is_sum and name in {b.name for b in kernel.buffers}
     if outside or name in mentions(kernel.body).addressed:
         return refuse(f"`{name}` is also used outside the program")
-    starts = [s for b in blocks_inside(kernel) for s in (b.init, b.body) if isinstance(s, Store) and s is not node.body]
-    written = [s for s in starts if s.buffer.name == name]
+    if not _is_in_formulas(kernel, name) or name in {n.buffer.name for n in loads(update[1])}:
+        return refuse(f"`{name}` is also used in other ways than by blocks that each compute one element")
+    stored = [(s, b is node and s is b.body) for b in blocks_inside(kernel) for s in (b.init, b.body)]
+    written = [s for s, is_own in stored if isinstance(s, Store) and s.buffer.name == name and not is_own]
     if is_sum:
         return _check_sum(kernel, node, written, numerics)
     if not all(isinstance(s.value, Const) and math.isinf(s.value.value) for s in written):
         return refuse(f"`{name}` starts at something else than infinity")
     return check_valid(unscale(kernel, block).kernel)
+
+
+def _is_in_formulas(kernel: Kernel, name: str) -> bool:
+    """Whether all reads of a buffer are in what blocks store, which can multiply, and blocks write all of it."""
+    blocks = blocks_inside(kernel)
+    formulas = all(isinstance(b.body, Store) for b in blocks if name in mentions(b).loaded | mentions(b).stored)
+    in_starts = any(b.init is not None and name in mentions(b.init).loaded for b in blocks)
+    return formulas and not in_starts and is_used_in_blocks(kernel, name, blocks)
 
 
 def _check_sum(kernel: Kernel, node: Block, written: list[Store], numerics: Numerics) -> Verdict:

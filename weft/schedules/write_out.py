@@ -6,7 +6,8 @@
       for h, p                        =>
         S[2 * h + r] += ...                 for h_1, p_1: S[2 * h_1 + 1] += ...
 
-It is as full unrolling, done in the program: blocks that ran along the loop have an iterator less.
+It is as full unrolling, done in the program: blocks that ran along the loop have an iterator less. Of a sum along the
+loop the first block starts the results, the others go on with them.
 """
 
 from __future__ import annotations
@@ -69,10 +70,13 @@ def _at(s: Stmt, loop: Var, value: Const) -> Stmt:
 
 
 def _block_at(block: Block, loop: Var, value: Const) -> Block:
-    gone = [i for i in block.iters if i.binding == loop]
+    gone = [i for i in block.iters if i.binding == loop and (i.kind == "spatial" or isinstance(i.lo, Const))]
     values: dict[Var, Expr] = {i.var: value for i in gone}
     iters = [replace(i, binding=substitute(i.binding, {loop: value})) for i in block.iters if i not in gone]
     ranges: dict[str, Interval] = iterator_ranges(replace(block, iters=tuple(iters)))
-    init, body = (None if s is None else simplify(substitute(s, values), ranges) for s in (block.init, block.body))
+    # A reduction starts where it has its first value along each of its loops.
+    starts = all(i.lo == value for i in gone if i.kind == "reduce")
+    parts = (block.init if starts else None, block.body)
+    init, body = (None if s is None else simplify(substitute(s, values), ranges) for s in parts)
     assert body is not None
     return declared_anew(replace(block, iters=tuple(iters), init=init, body=body))

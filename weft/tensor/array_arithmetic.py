@@ -17,6 +17,7 @@ from weft.ir.errors import InternalError
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Unary
 from weft.ir.intrinsics import INTRINSICS, REINTERPRET
 from weft.ir.numpy_dtypes import convert, to_numpy
+from weft.tensor.extremes import MAXIMUM, MINIMUM, Extreme
 
 Array = npt.NDArray[Any]
 
@@ -49,10 +50,6 @@ def _shift(a: Array, b: Array, *, left: bool) -> Array:
     return np.where(outside, sign, np.right_shift(a, amount))
 
 
-def _extreme(integer_or_float: Any) -> Callable[[Array, Array], Array]:
-    return lambda a, b: np.asarray(integer_or_float(a, b))
-
-
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "+": lambda a, b: np.asarray(np.add(a, b)),
     "-": lambda a, b: np.asarray(np.subtract(a, b)),
@@ -62,8 +59,8 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "%": lambda a, b: _where_divisible(np.remainder, a, b),
     "tdiv": lambda a, b: _where_divisible(_truncating_quotient, a, b),
     "tmod": lambda a, b: _where_divisible(np.fmod, a, b),
-    "min": _extreme(np.minimum),
-    "max": _extreme(np.maximum),
+    "min": MINIMUM,
+    "max": MAXIMUM,
     "&": lambda a, b: np.asarray(np.bitwise_and(a, b)),
     "|": lambda a, b: np.asarray(np.bitwise_or(a, b)),
     "^": lambda a, b: np.asarray(np.bitwise_xor(a, b)),
@@ -87,11 +84,15 @@ UNARY: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def accumulator(op: str, dtype: DType) -> np.ufunc:
-    """The ufunc that an accumulation by ``op`` repeats; bools combine by or (+, max) and and (*, min)."""
-    numeric = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum}
-    logical = {"+": np.logical_or, "max": np.logical_or, "*": np.logical_and, "min": np.logical_and}
-    kept = (logical if dtype.is_bool else numeric).get(op)
+_NUMERIC: dict[str, np.ufunc | Extreme] = {"+": np.add, "*": np.multiply, "min": MINIMUM, "max": MAXIMUM}
+_LOGICAL: dict[str, np.ufunc | Extreme] = {
+    **dict.fromkeys(("+", "max"), np.logical_or), **dict.fromkeys(("*", "min"), np.logical_and),
+}  # fmt: skip
+
+
+def accumulator(op: str, dtype: DType) -> np.ufunc | Extreme:
+    """What an accumulation by ``op`` repeats; bools combine by or (+, max) and and (*, min)."""
+    kept = (_LOGICAL if dtype.is_bool else _NUMERIC).get(op)
     if kept is None:
         raise InternalError(f"`{op}` does not accumulate")
     return kept

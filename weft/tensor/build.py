@@ -23,25 +23,22 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import LanguageError
-from weft.ir.expr import Axis, Binary, Call, Compare, Expr, Load, Select, Var, cast, const, idx
+from weft.ir.expr import Axis, Binary, Compare, Expr, Load, Var, cast, idx
+from weft.ir.remark import Remark, told
 from weft.ir.span import Source, Span
 from weft.ir.stmt import Param
 from weft.ir.visit import Node, free_vars, fresh_name, loads, replace_buffers, rewrite
 from weft.tensor import check_statement as rules
+from weft.tensor.build_position import PositionStatement, state_position
 from weft.tensor.check_written import check_written, settle_carried
+from weft.tensor.find_uncovered import find_uncovered
 from weft.tensor.infer_interface import infer_carried, infer_constants
-from weft.tensor.infer_ranges import (
-    Access,
-    RangeClause,
-    accesses_of,
-    infer_ranges,
-    plain_accesses_of,
-    shape_of_target,
-)
+from weft.tensor.infer_ranges import RangeClause, infer_ranges, shape_of_target
 from weft.tensor.polynomial import Polynomial, canonical, maximum
-from weft.tensor.program import AssignOp, Recurrence, Requirement, Statement, TensorProgram
+from weft.tensor.program import Recurrence, Requirement, Statement, TensorProgram
 from weft.tensor.prove_bounds import check_bounds
 from weft.tensor.ranges import Ranges, dependency_order
+from weft.tensor.subscripts import Access, accesses_of, plain_accesses_of
 
 __all__ = ["ProgramBuilder", "RangeClause"]
 
@@ -72,8 +69,10 @@ class _Tensor:
 class ProgramBuilder:
     """Collects parameters and statements; `finish` gives the program or raises."""
 
-    def __init__(self, name: str, source: Source | None = None) -> None:
+    def __init__(self, name: str, source: Source | None = None, named: Span | None = None) -> None:
         self.name = name
+        #: where it gets its name
+        self._named = named
         self.source = source
         self._params: list[Param] = []
         self._sizes: dict[str, Var] = {}
@@ -83,6 +82,9 @@ class ProgramBuilder:
         self._versions: dict[Buffer, str] = {}
         self._statements: list[Statement] = []
         self._requirements: list[Requirement] = []
+        self._remarks: list[Remark] = []
+        #: the dimensions of written tensors that a variable of inferred range runs through
+        self._inferred: dict[str, set[int]] = {}
         #: the blocks that are open, outermost first; how many there were; written tensors that were read in them
         self._open: tuple[Recurrence, ...] = ()
         self._opened = 0
@@ -158,6 +160,10 @@ class ProgramBuilder:
         tensor = self._written[name]
         if tensor.shape is None:
             tensor.shape, tensor.provisional = (idx(0),) * rank, True
+
+    def remark(self, remark: Remark) -> None:
+        """Says what is allowed and perhaps not meant."""
+        self._remarks.append(remark)
 
     def require(self, condition: Expr, message: str, span: Span | None = None) -> None:
         """A condition on sizes that every call must meet."""
@@ -238,7 +244,11 @@ class ProgramBuilder:
         where = rules.merge_ranges([self._range_clause(c) for c in where])
         subscripts = tuple(rules.check_subscript(i, target, span) for i in indices)
         if op == "argmin" or op == "argmax":
-            self._arg_statement(target, subscripts, op, initialize, value, where, exists, span, dtype)
+            result = (self._written[target].dtype if target in self._written else None) or dtype or dt.int32
+            position = self._position(subscripts, op, value, initialize, result, span)
+            state_position(
+                self, PositionStatement(target, subscripts, op, value, position, result, where, exists, span)
+            )
             return
         steps = {r.axis.var.name: r.axis for r in self._open}
         variables = self._index_variables([*subscripts, value])
@@ -265,6 +275,20 @@ class ProgramBuilder:
         stored = cast(buffer.dtype, value)
         self._statements.append(Statement(buffer, subscripts, op, initialize, stored, axes, self._open, span=span))
         self._requirements += ranges.requirements
+        self._remarks += ranges.cuts
+        if not ranges.cuts:
+            inferred = variables.keys() - {c.var.name for c in where}
+            dimensions = {d for d, i in enumerate(subscripts) if not inferred.isdisjoint(free_vars(i))}
+            self._inferred.setdefault(target, set()).update(dimensions)
+
+    def _position(
+        self, subscripts: Sequence[Expr], op: str, value: Expr, initialize: bool, result: DType, span: Span | None
+    ) -> Var:
+        """The one variable that an extreme is looked for over."""
+        left = self._index_variables(subscripts)
+        reductions = [v for n, v in self._index_variables([value]).items() if n not in left]
+        rules.check_arg_reduction(op, reductions, initialize, result, span)
+        return reductions[0]
 
     def _check_target(self, target: str, rank: int, span: Span | None) -> None:
         rules.check_writable(target, self.kind(target), span)
@@ -312,6 +336,8 @@ class ProgramBuilder:
             # A count of bools is a number.
             inferred = dt.int32 if value.dtype.is_bool and op in ("+", "*") else value.dtype
             tensor.dtype = given or inferred
+            if given is None and op in ("+", "*") and inferred.is_integer and inferred.bits < 32:
+                self.remark(rules.narrow_sum(tensor.name, inferred, span))
         rules.check_target_dtype(tensor.name, tensor.dtype, op, value, span)
 
     def _fix_shape(self, tensor: _Tensor, subscripts: Sequence[Expr], ranges: Ranges, span: Span | None) -> None:
@@ -348,43 +374,17 @@ class ProgramBuilder:
         rules.check_axis_order(order, reductions, ranges, span)
         return tuple(Axis(Var(n), wanted[n].lo.expr(), wanted[n].hi.expr()) for n in order)
 
-    def _arg_statement(
-        self,
-        target: str,
-        subscripts: tuple[Expr, ...],
-        op: Literal["argmin", "argmax"],
-        initialize: bool,
-        value: Expr,
-        where: Sequence[RangeClause],
-        exists: Sequence[Expr],
-        span: Span | None,
-        dtype: DType | None,
-    ) -> None:
-        """The extreme first, then the first place that has it; NaN counts as the extreme, as in numpy."""
-        left = self._index_variables(subscripts)
-        reductions = [v for n, v in self._index_variables([value]).items() if n not in left]
-        combine: AssignOp = "min" if op == "argmin" else "max"
-        tensor = self._written.get(target)
-        result = (tensor.dtype if tensor is not None else None) or dtype or dt.int32
-        rules.check_arg_reduction(op, reductions, initialize, result, span)
-        best = fresh_name(f"{target}_best", {*self._written, *self._inputs, *self._scalars, *self._sizes})
-        if tensor is not None and tensor.declared_shape:
-            self.declare_temporary(best, None, tensor.shape, span)
-        self.statement(best, subscripts, combine, True, value, where=where, exists=exists, span=span)
-        self._require_positions(target, reductions[0], result, span)
-        extreme = self.access(best, subscripts, span)
-        is_extreme: Expr = Compare("==", value, cast(value.dtype, extreme))
-        if value.dtype.is_float:
-            is_extreme = Binary("||", is_extreme, Call("isnan", (value,), dt.bool_))
-        place = Select(is_extreme, cast(result, reductions[0]), const(result.max_value, result))
-        self.statement(target, subscripts, "min", True, place, where=where, exists=exists, span=span, dtype=result)
+    def latest(self) -> Statement:
+        """The statement that was stated last."""
+        return self._statements[-1]
 
-    def _require_positions(self, target: str, var: Var, result: DType, span: Span | None) -> None:
-        """That ``result`` holds every position along the axis of ``var`` in the latest statement."""
-        end = next(a.hi for a in self._statements[-1].axes if a.var == var)
-        if result.bits < dt.index.bits:
-            message = f"positions along `{var.name}` do not fit the {result} of `{target}`: declare it as int64"
-            self._requirements.append(Requirement(Compare("<=", end, idx(result.max_value + 1)), message, span=span))
+    def temporary_like(self, name: str, target: str, span: Span | None) -> str:
+        """A new temporary of the size of ``target``, if that is declared; its name begins with ``name``."""
+        fresh = fresh_name(name, {*self._written, *self._inputs, *self._scalars, *self._sizes})
+        tensor = self._written.get(target)
+        if tensor is not None and tensor.declared_shape:
+            self.declare_temporary(fresh, None, tensor.shape, span)
+        return fresh
 
     # The end
 
@@ -413,7 +413,9 @@ class ProgramBuilder:
         )
         program = settle_carried(program)
         check_written(program)
-        return program
+        declared = {t.name: self._inferred.get(t.name, set()) for t in tensors if t.is_output and t.declared_shape}
+        self._remarks += find_uncovered(program, declared)
+        return replace(program, remarks=told(self._remarks, self._named))
 
     def _check_outputs(self) -> None:
         for t in self._written.values():

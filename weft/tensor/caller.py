@@ -18,15 +18,21 @@ _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, c
 
 def caller_span() -> Span | None:
     """The expression outside this package that is being evaluated (its line, before Python 3.11)."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
+    frame = caller_frame()
     if frame is None:
         return None
     source = _source(frame.f_code.co_filename)
     text = source.line(frame.f_lineno)
     start, end = _columns(frame, text)
     return Span(source, frame.f_lineno, start, end)
+
+
+def caller_frame() -> FrameType | None:
+    """The innermost frame outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return frame
 
 
 def _columns(frame: FrameType, text: str) -> tuple[int, int]:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType, can_hold
 from weft.ir.errors import LanguageError, ShapeError
-from weft.ir.expr import Binary, Const, Expr, Var, cast
+from weft.ir.expr import Axis, Binary, Const, Expr, Var, cast
+from weft.ir.remark import Remark
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, loads
 from weft.tensor.infer_ranges import RangeClause
 from weft.tensor.ranges import Ranges, mentions
-from weft.tensor.text import describe_access
+from weft.tensor.text import describe, describe_access
 
 
 def check_rank(name: str, rank: int, given: int, span: Span | None) -> None:
@@ -60,8 +61,21 @@ def check_bound(bound: Expr, clause: RangeClause) -> None:
             f"a bound of `{clause.var.name}` reads a tensor",
             span=bound.span or clause.span,
             why="ranges depend on sizes, integer parameters and other index variables only",
-            help="use a wider range and a condition in the expression",
+            help=_instead_of_data(clause),
         )
+
+
+def _instead_of_data(clause: RangeClause) -> str:
+    """Rows of different lengths, one after another, as a scatter: each element says which row it is of."""
+    first = {load.buffer for load in loads(clause.lo)}
+    last = next((load for load in loads(clause.hi) if load.buffer in first and load.buffer.rank == 1), None)
+    if last is None:
+        return "use a wider range and a condition in the expression"
+    name, ends = clause.var.name, last.buffer.name
+    return (
+        f"let each element say which row it is of, and scatter: `Y(row({name})) +=! ...`, where `row` is an input, "
+        f"`np.repeat(np.arange(len({ends}) - 1), np.diff({ends}))`"
+    )
 
 
 def check_assignment(target: str, reductions: Mapping[str, Var], span: Span | None) -> None:
@@ -168,6 +182,28 @@ def check_arg_reduction(op: str, reductions: Sequence[Var], initialize: bool, re
         what, why = "an integer tensor to write", f"it gives an index, and the tensor holds {result}"
     if what:
         raise LanguageError(f"`{op}=` needs {what}", span=span, why=why, help=f"write `I(m) {op}=! D(m,n)`")
+
+
+def perhaps_empty(what: str, axis: Axis, span: Span | None) -> LanguageError:
+    """The error for a position of an extreme among elements of which there may be none."""
+    name, range_ = axis.var.name, f"{describe(axis.lo)}:{describe(axis.hi)}"
+    return LanguageError(
+        f"`{what}` is perhaps over nothing",
+        span=span,
+        why=f"`{name}` runs over {range_}, which may be empty, and nothing has no extreme",
+        help="state ranges in which there always is an element, as in `where i in 1:N, j in 0:i`",
+    )
+
+
+def narrow_sum(name: str, dtype: DType, span: Span | None) -> Remark:
+    """What to say of a sum whose type is that of the narrow integers it is of, because none was stated."""
+    return Remark(
+        "narrow-arithmetic",
+        f"the elements of `{name}` are {dtype}, which wraps at {dtype.bits} bits",
+        span,
+        f"no type is stated, so they have that of what is summed up, {dtype}",
+        f"state a wider one: `-> (int32(...) {name})`, or convert: `int32(...)`",
+    )
 
 
 def unreadable(name: str, kind: str | None, span: Span | None) -> LanguageError:

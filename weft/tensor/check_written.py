@@ -60,18 +60,31 @@ def _is_settled(program: TensorProgram, name: str) -> bool:
     return bool(runs) and all(early is None and is_whole for _, early, is_whole in runs)
 
 
+def unwritten(program: TensorProgram, name: str) -> Iterator[tuple[dict[str, int], Array]]:
+    """Sizes at which the program runs to its end, and for each element of a tensor whether nothing writes it."""
+    for sizes, marks in _marked(program, frozenset({name})):
+        if marks.is_whole:
+            yield sizes, ~marks.written[name]
+
+
 def _runs(program: TensorProgram, names: frozenset[str]) -> Iterator[tuple[dict[str, int], _Early | None, bool]]:
     """Sizes, the first read of an element of ``names`` that is not written, and whether the run came to its end."""
+    for sizes, marks in _marked(program, names):
+        yield sizes, marks.first, marks.is_whole
+
+
+def _marked(program: TensorProgram, names: frozenset[str]) -> Iterator[tuple[dict[str, int], _Marks]]:
+    """The program run at each of the sizes to try that it accepts."""
     is_open = bool(program.sizes or program.constants)
     for values, parameter in SAMPLES if is_open else SAMPLES[:1]:
         sizes = {v.name: values[n % len(values)] for n, v in enumerate(program.sizes)}
         sizes |= {v.name: parameter for v in program.constants}
         try:
             marks = _Marks(specialize(program, sizes), names)
-            early = marks.find()
+            marks.first = marks.find()
         except ShapeError:
             continue  # a call with these sizes is refused too
-        yield sizes, early, marks.is_whole
+        yield sizes, marks
 
 
 def _suspects(program: TensorProgram) -> frozenset[str]:
@@ -112,15 +125,19 @@ class _Marks:
 
     def __init__(self, program: TensorProgram, suspects: frozenset[str]) -> None:
         self.program = program
-        self.written = {b.name: _marks(b) for b in (*program.outputs, *program.temporaries) if b.name in suspects}
+        buffers = [b for b in (*program.outputs, *program.temporaries) if b.name in suspects]
+        self.is_small = sum(math.prod(_shape(b)) for b in buffers) <= MAX_ELEMENTS
+        self.written = {b.name: np.zeros(_shape(b), bool) for b in buffers} if self.is_small else {}
         self.ran: set[int] = set()
         self.early: list[_Early] = []
+        #: of those, the first
+        self.first: _Early | None = None
         #: whether all of it ran
         self.is_whole = False
 
     def find(self) -> _Early | None:
         """The first read of an element that is not written."""
-        if sum(marks.size for marks in self.written.values()) > MAX_ELEMENTS:
+        if not self.is_small:
             return None
         pieces = 0
         for step in in_order(self.program.statements):
@@ -183,8 +200,8 @@ class _Marks:
         return places
 
 
-def _marks(buffer: Buffer) -> Array:
-    return np.zeros([constant_of(size) for size in buffer.shape], bool)
+def _shape(buffer: Buffer) -> list[int]:
+    return [constant_of(size) for size in buffer.shape]
 
 
 def _refusal(program: TensorProgram, early: _Early, sizes: Mapping[str, int]) -> LanguageError:

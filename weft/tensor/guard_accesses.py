@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from weft.ir.dtype import uint64
 from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Unary, Var, idx
 from weft.ir.span import Span
 from weft.ir.stmt import Assert, For, Stmt
@@ -93,13 +94,12 @@ def _message(access: GuardedAccess, dimension: int, statement: Statement) -> tup
         where = ", ".join(f"{a.var.name} = {{{n}}}" for n, a in enumerate(axes))
         values = tuple(a.var for a in axes)
         subject = f"at {where} the index" if where else "the index"
+    place = f"{len(values)}:u" if source.dtype == uint64 else str(len(values))
     extent = f"{{{len(values) + 1}}}"
     filling = (*values, index, size)
     if isinstance(size, Const):
         extent, filling = str(size.value), (*values, index)
-    text = (
-        f"{name} index out of range in `{describe_update(statement)}`: {subject} = {{{len(values)}}}, but {name} has "
-    )
+    text = f"{name} index out of range in `{describe_update(statement)}`: {subject} = {{{place}}}, but {name} has "
     return text + _describe_extent(extent, dimension, access.buffer.rank), filling
 
 

@@ -11,26 +11,19 @@ nothing, and ``A(i)`` decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from weft.ir.buffer import Buffer
-from weft.ir.errors import LanguageError
 from weft.ir.expr import Binary, Cast, Compare, Expr, Load, Var, idx
-from weft.ir.inequality import all_of
 from weft.ir.span import Span
-from weft.ir.visit import Node, free_vars, walk
-from weft.tensor.boundary import Outside
-from weft.tensor.conditions import Alternatives, alternatives
-from weft.tensor.facts import Facts
-from weft.tensor.guarded_loads import guarded_loads
+from weft.ir.visit import walk
+from weft.tensor.cut_ranges import find_cut
 from weft.tensor.polynomial import Polynomial, atom, constant, floor_div, maximum, minimum
 from weft.tensor.program import Requirement
 from weft.tensor.ranges import Range, Ranges, dependency_order, mentions, mentions_any
+from weft.tensor.subscripts import ENDS, Access, Subscript, by_variable, subscripts_of
 from weft.tensor.text import describe, describe_access
-
-#: The ends of a tensor that a read may go beyond: whether it is the greatest position.
-_ENDS = (True, False)
+from weft.tensor.unresolved import all_tested, unresolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,73 +34,6 @@ class RangeClause:
     lo: Expr
     hi: Expr
     span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """A subscripted tensor, read or written, that says something about the ranges of its variables."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
-    #: it is made only where these hold
-    guards: tuple[Expr, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Subscript:
-    """One dimension of an access, in which ``var`` alone is of unknown range."""
-
-    var: Var
-    access: Access
-    dimension: int
-    index: Polynomial
-    size: Polynomial
-
-    @property
-    def is_plain(self) -> bool:
-        return self.index == atom(self.var)
-
-    @property
-    def is_tested(self) -> bool:
-        """Whether the read is made only where a test of the variable holds that says how far it goes.
-
-        Tests of remainders and of data say nothing of that.
-        """
-        atoms = {a for case in self.cases() for p in case for a in p.atoms() if mentions(a, self.var.name)}
-        return any(not isinstance(a, (Load, Cast)) and getattr(a, "op", "") not in ("%", "tmod") for a in atoms)
-
-    def cases(self) -> Alternatives:
-        """What the tests before the read say, as inequalities; nothing where they do not mention the variable."""
-        guards = self.access.guards
-        about = any(mentions(g, self.var.name) for g in guards)
-        return alternatives(all_of(guards), None) if about else []
-
-    def is_kept_inside(self, greatest: bool, case: Sequence[Polynomial], ranges: Ranges) -> bool:
-        """Whether a case of the tests excludes every point at which the read is beyond that end of its tensor."""
-        beyond = self.index - self.size if greatest else -self.index - 1
-        return Facts(ranges).refutes([beyond, *case])
-
-    def tests_hold(self, ranges: Ranges) -> bool:
-        """Whether the tests hold everywhere."""
-        return all(map(Facts(ranges).refutes, alternatives(all_of(self.access.guards), None, negate=True)))
-
-
-def accesses_of(node: Node) -> Iterator[Access]:
-    """Every read with the tests before it, except of those whose outside is defined."""
-    for read in guarded_loads(node):
-        yield Access(read.load.buffer, read.load.indices, read.load.span, read.guards)
-
-
-def plain_accesses_of(node: Node) -> Iterator[Access]:
-    """The loads whose outside is defined, with only those subscripts that are a variable alone.
-
-    ``A(n, i-1)`` with zeros outside leaves ``i`` open, but ``n`` is most likely meant to run over ``A``.
-    """
-    for n in walk(node):
-        if isinstance(n, Outside):
-            indices = tuple(i if isinstance(i, Var) else idx(0) for i in n.load.indices)
-            yield Access(n.load.buffer, indices, n.load.span)
 
 
 def infer_ranges(
@@ -124,40 +50,32 @@ def infer_ranges(
         solved = _solve_round(unknown, accesses, ranges) or _solve_round(unknown, last_resort, ranges)
         solved = solved or _solve_tested(unknown, accesses, ranges)
         if not solved:
-            raise _unresolved(unknown, [*accesses, *last_resort], ranges)
+            everything = [*accesses, *last_resort]
+            allowed = {n: _end_of_tested(s, unknown, ranges) for n, s in all_tested(unknown, everything).items()}
+            raise unresolved(unknown, everything, ranges, allowed)
         for name, hi in solved.items():
             ranges.known[name] = Range(constant(0), hi)
             del unknown[name]
     return ranges
 
 
-def _subscripts(unknown: Mapping[str, Var], accesses: Sequence[Access]) -> Iterator[Subscript]:
-    """The subscripts that one unknown variable alone decides."""
-    for access in accesses:
-        for dimension, (index, size) in enumerate(zip(access.indices, access.buffer.shape)):
-            names = [n for n in free_vars(index) if n in unknown]
-            if len(names) == 1 and not _is_looked_up(names[0], index):
-                yield Subscript(unknown[names[0]], access, dimension, Polynomial.of(index), Polynomial.of(size))
-
-
-def _is_looked_up(name: str, index: Expr) -> bool:
-    """Whether data alone say what a variable has to do with a subscript."""
-    around = [a for a in Polynomial.of(index).atoms() if mentions(a, name)]
-    return all(isinstance(a.operand if isinstance(a, Cast) else a, Load) for a in around)
-
-
 def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> dict[str, Polynomial]:
     """What reads that no test guards decide; guarded ones narrow it where their tests leave something to exclude."""
     solved: dict[str, Polynomial] = {}
     tested: list[Subscript] = []
-    for subscript in _subscripts(unknown, accesses):
+    ends: dict[str, list[tuple[Access, Polynomial]]] = {}
+    for subscript in subscripts_of(unknown, accesses):
         if subscript.is_tested:
             tested.append(subscript)
-        else:
-            _narrow(solved, subscript, _solve(subscript, unknown, ranges), ranges)
+        elif (hi := _solve(subscript, unknown, ranges)) is not None:
+            _narrow(solved, subscript, hi, ranges)
+            ends.setdefault(subscript.var.name, []).append((subscript.access, hi))
     for subscript in tested:
-        if subscript.var.name in solved:
-            _narrow(solved, subscript, _solve_beyond_tests(subscript, unknown, ranges), ranges)
+        found = ends.get(subscript.var.name)
+        if found is not None and (hi := _solve_beyond_tests(subscript, unknown, ranges)) is not None:
+            _narrow(solved, subscript, hi, ranges)
+            found.append((subscript.access, hi))
+    ranges.cuts += [cut for name, found in ends.items() if (cut := find_cut(unknown[name], found)) is not None]
     return solved
 
 
@@ -170,19 +88,12 @@ def _narrow(solved: dict[str, Polynomial], subscript: Subscript, hi: Polynomial 
 def _solve_tested(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> dict[str, Polynomial]:
     """Variables of which every read is tested, where these leave no doubt how far they are meant to go."""
     solved: dict[str, Polynomial] = {}
-    for name, subscripts in _by_variable(_subscripts(unknown, accesses)).items():
+    for name, subscripts in by_variable(subscripts_of(unknown, accesses)).items():
         hi = _end_of_tested(subscripts, unknown, ranges)
         hi = hi if hi is not None and _is_natural(hi, subscripts) else _own_end(subscripts, ranges)
         if hi is not None:
             solved[name] = hi
     return solved
-
-
-def _by_variable(subscripts: Iterable[Subscript]) -> dict[str, list[Subscript]]:
-    groups: dict[str, list[Subscript]] = {}
-    for subscript in subscripts:
-        groups.setdefault(subscript.var.name, []).append(subscript)
-    return groups
 
 
 def _end_of_tested(subscripts: Sequence[Subscript], unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:
@@ -201,7 +112,7 @@ def _own_end(subscripts: Sequence[Subscript], ranges: Ranges) -> Polynomial | No
         return None
     whole = ranges.with_range(subscripts[0].var, size)
     is_told_by_tests = any(s.tests_hold(whole) for s in plain)
-    stays_inside = all(s.is_kept_inside(end, case, whole) for s in subscripts for case in s.cases() for end in _ENDS)
+    stays_inside = all(s.is_kept_inside(end, case, whole) for s in subscripts for case in s.cases() for end in ENDS)
     return size if stays_inside and not is_told_by_tests else None
 
 
@@ -215,16 +126,30 @@ def _is_natural(hi: Polynomial, subscripts: Sequence[Subscript]) -> bool:
 
 
 def _solve_beyond_tests(subscript: Subscript, unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:
-    """Where a read first goes outside although the tests before it hold."""
+    """Where a read first goes outside although the tests before it hold.
+
+    Where the test may have ended before that, it depends on sizes: `i == 0 ? A(i+1) : A(i)` is left to the call.
+    """
     found: dict[str, Polynomial] = {}
     for case in subscript.cases():
-        ends = [greatest for greatest in _ENDS if not subscript.is_kept_inside(greatest, case, ranges)]
+        ends = [greatest for greatest in ENDS if not subscript.is_kept_inside(greatest, case, ranges)]
         hi = _solve(subscript, unknown, ranges, ends) if ends else None
         if hi is not None:
             for start in _starts(subscript.var, case, unknown, ranges):
                 hi = maximum(hi, start, ranges.at_most)
-            _narrow(found, subscript, hi, ranges)
+            if _lasts_until(subscript.var, hi, case, ranges):
+                _narrow(found, subscript, hi, ranges)
     return next(iter(found.values()), None)
+
+
+def _lasts_until(var: Var, point: Polynomial, case: Sequence[Polynomial], ranges: Ranges) -> bool:
+    """Whether no inequality of a test is known to fail from some ``var`` on, or all of these hold at ``point``."""
+    for p in case:
+        slope = p.coefficient(var)
+        falls = slope is not None and bool(slope.terms) and ranges.is_nonnegative(-slope)
+        if falls and not ranges.is_nonnegative(p.replace(var, point)):
+            return False
+    return True
 
 
 def _starts(var: Var, case: Sequence[Polynomial], unknown: Mapping[str, Var], ranges: Ranges) -> Iterator[Polynomial]:
@@ -232,12 +157,14 @@ def _starts(var: Var, case: Sequence[Polynomial], unknown: Mapping[str, Var], ra
     for p in case:
         rest = p.without(var)
         varies = any(mentions_any(a, unknown) or mentions_any(a, ranges.known) for a in rest.atoms())
-        if p.coefficient(var) == constant(1) and not varies:
-            yield -rest
+        slope = p.coefficient(var)
+        step = None if slope is None else slope.as_int
+        if step is not None and step > 0 and not varies:
+            yield floor_div(constant(step - 1) - rest, constant(step))
 
 
 def _solve(
-    subscript: Subscript, unknown: Mapping[str, Var], ranges: Ranges, ends: Sequence[bool] = _ENDS
+    subscript: Subscript, unknown: Mapping[str, Var], ranges: Ranges, ends: Sequence[bool] = ENDS
 ) -> Polynomial | None:
     """The end of the largest range of the variable from 0 for which ``0 <= index < size``.
 
@@ -332,45 +259,3 @@ def _never_negative(index: Polynomial, ranges: Ranges) -> bool:
 
 def _text(access: Access) -> str:
     return describe_access(access.buffer.name, access.indices)
-
-
-def _unresolved(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> LanguageError:
-    """Each variable, the accesses that mention it, and what to add."""
-    first = next(iter(unknown.values()))
-    plural = "s" if len(unknown) > 1 else ""
-    names = ", ".join(f"`{n}`" for n in unknown)
-    tested = {n: s for n, s in _by_variable(_subscripts(unknown, accesses)).items() if all(x.is_tested for x in s)}
-    reasons = [_tested_reason(tested[n]) if n in tested else _reason(n, unknown, accesses) for n in unknown]
-    clauses = ", ".join(f"{n} in 0:{describe(tested[n][0].size.expr()) if n in tested else '...'}" for n in unknown)
-    return LanguageError(
-        f"unknown range of index variable{plural} {names}",
-        span=first.span,
-        why="; ".join(reasons),
-        help=f"add `where {clauses}` with the range you mean{_other_ends(tested, unknown, ranges)}",
-    )
-
-
-def _tested_reason(subscripts: Sequence[Subscript]) -> str:
-    name = subscripts[0].var.name
-    texts = list(dict.fromkeys(f"`{_text(s.access)}`" for s in subscripts))
-    are = "is read only where a test" if len(texts) == 1 else "are read only where tests"
-    hold = "holds" if len(texts) == 1 else "hold"
-    return f"{' and '.join(texts)} {are} of `{name}` {hold}, so nothing says where `{name}` ends"
-
-
-def _other_ends(tested: Mapping[str, Sequence[Subscript]], unknown: Mapping[str, Var], ranges: Ranges) -> str:
-    """How far the tests would let each variable go."""
-    ends = {n: _end_of_tested(s, unknown, ranges) for n, s in tested.items()}
-    told = [f"`{n}` in 0:{describe(e.expr())}" for n, e in ends.items() if e is not None and e != tested[n][0].size]
-    return f"; the tests would allow {', '.join(told)}" if told else ""
-
-
-def _reason(name: str, unknown: Mapping[str, Var], accesses: Sequence[Access]) -> str:
-    seen = [a for a in accesses if any(mentions(i, name) for i in a.indices)]
-    if not seen:
-        return f"no access to a tensor of known size mentions `{name}`"
-    texts = list(dict.fromkeys(f"`{_text(a)}`" for a in seen))
-    others = [n for n in unknown if n != name and any(mentions(i, n) for a in seen for i in a.indices)]
-    if others:
-        return f"`{name}` is tied to {', '.join(f'`{o}`' for o in others)} in {', '.join(texts)}"
-    return f"`{name}` cannot be solved from {', '.join(texts)}: the subscript is not affine in it"

@@ -15,6 +15,7 @@ from weft.ir.expr import Axis, Binary, Call, Cast, Const, Expr, Load, Select, Un
 from weft.ir.visit import Node, free_vars, fresh_name, rewrite, walk
 from weft.tensor.access import is_injective, is_scatter, pinned_axes, reads_target
 from weft.tensor.boundary import Outside, expand_outside
+from weft.tensor.normal_form.conversions import push_conversions
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.prove_bounds import GuardedAccess, check_access
 from weft.tensor.recurrences import by_recurrence, first_of_block
@@ -97,7 +98,8 @@ def expand_boundaries(statement: Statement) -> Statement:
         return expand_outside(rewrite(e, lambda n: _plain(n, statement.all_axes)))
 
     indices = tuple(simplify_subscript(expand(i), ranges) for i in statement.indices)
-    return replace(statement, indices=indices, value=simplify_value(expand(statement.value), ranges))
+    value = push_conversions(expand(statement.value))
+    return replace(statement, indices=indices, value=simplify_value(value, ranges))
 
 
 def _plain(node: Node, axes: tuple[Axis, ...]) -> Node | None:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Expr, Var
+from weft.ir.remark import Remark
 from weft.ir.span import Source, Span
 from weft.ir.stmt import Param
 from weft.ir.visit import free_vars
@@ -109,6 +110,8 @@ class TensorProgram:
     requirements: tuple[Requirement, ...] = field(default=(), compare=False)
     carried: tuple[str, ...] = ()
     source: Source | None = field(default=None, compare=False, repr=False)
+    #: what is allowed and perhaps not meant
+    remarks: tuple[Remark, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:

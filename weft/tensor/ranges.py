@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Expr, Var
+from weft.ir.remark import Remark
 from weft.ir.visit import free_vars
 from weft.tensor.polynomial import Polynomial, constant, floor_div
 from weft.tensor.program import Requirement
@@ -29,6 +30,8 @@ class Ranges:
     requirements: list[Requirement] = field(default_factory=list)
     #: integer parameters taken to be at least 1 because a variable is multiplied by them
     positive: set[Expr] = field(default_factory=set)
+    #: variables that end where the shorter of two tensors does
+    cuts: list[Remark] = field(default_factory=list)
     _ordered: list[str] = field(default_factory=list)
 
     def is_nonnegative(self, p: Polynomial) -> bool:

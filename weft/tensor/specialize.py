@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from weft.ir.affine import affine_form
@@ -124,6 +125,7 @@ def specialize(
     layouts = layouts or {}
     mapping: dict[str, Buffer] = {}
     for old in (*program.inputs, *program.outputs, *program.temporaries):
+        _check_addressable(old, values, sizes)
         new = rebuild_buffer(old, lambda e: simplify(substitute(e, values)))
         _check_extents(new, old, sizes)
         strides = layouts.get(old.name)
@@ -173,6 +175,20 @@ def describe_sizes(e: Expr, sizes: Mapping[str, int]) -> str:
     """The sizes ``e`` mentions, with their values: ``N = 3, K = 5``."""
     named = [f"{name} = {sizes[name]}" for name in free_vars(e) if name in sizes]
     return ", ".join(named) or "the given sizes"
+
+
+def _check_addressable(buffer: Buffer, values: Mapping[Var, Expr], sizes: Mapping[str, int]) -> None:
+    """Places in an array are int64, in bytes too."""
+    shape = [simplify(substitute(size, values)) for size in buffer.shape]
+    extents = [int(size.value) for size in shape if isinstance(size, Const)]
+    if all(extents) and prod(extents) * buffer.dtype.itemsize > index.max_value:
+        given = ", ".join(dict.fromkeys(describe_sizes(size, sizes) for size in buffer.shape if free_vars(size)))
+        raise ShapeError(
+            f"{buffer.name} would have {' x '.join(map(str, extents))} elements of {buffer.dtype}",
+            span=buffer.span,
+            why="that is more than memory can address" + (f", with {given}" if given else ""),
+            help="give smaller inputs",
+        )
 
 
 def _check_extents(buffer: Buffer, declared: Buffer, sizes: Mapping[str, int]) -> None:

@@ -255,8 +255,9 @@ def logical(op: Literal["&&", "||"], a: Operand, b: Operand) -> Value:
 
 
 def choose(test: Operand, a: Operand, b: Operand) -> Value:
+    chosen = condition(test, "select")
     then, otherwise, made = _together(a, b)
-    return made(Select(condition(test, "select"), then, otherwise))
+    return made(Select(chosen, then, otherwise))
 
 
 def extreme(op: Literal["min", "max"], a: Operand, b: Operand) -> Value:

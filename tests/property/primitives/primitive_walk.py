@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from known_wrong import is_known
 from primitive_arguments import arguments_for
 from primitive_case import Case, Setting, make_case, sizes_of
 from primitive_judge import Found, judge, judge_compiled, where
@@ -83,10 +82,8 @@ class Walk:
         return self.fail(Fault(name, *found, case.setting, str(trace)))
 
     def fail(self, fault: Fault) -> None:
-        known = is_known(fault.primitive, fault.why, fault.trace)
-        self.count(fault.primitive, "known" if known else "wrong")
-        if not known:
-            self.faults.append(fault)
+        self.count(fault.primitive, "wrong")
+        self.faults.append(fault)
 
     def follow(self, case: Case, s: OperatorSchedule, recipe: Recipe) -> OperatorSchedule:
         """``s`` after those steps of ``recipe`` that are legal and right."""

@@ -9,7 +9,6 @@ import random
 from collections import Counter
 
 import pytest
-from known_wrong import KNOWN
 from primitive_arguments import ARGUMENTS
 from primitive_recipes import BEFORE, FAST, TOPICS
 from primitive_walk import Walk, draw_case, reach
@@ -73,7 +72,3 @@ def test_a_wrong_step_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> No
     smallest = shrink(wrong[0])
     assert [step.name for step in parse_trace(smallest.trace)] == ["reorder"]
     assert replay(smallest.setting, parse_trace(smallest.trace).steps) is not None
-
-
-def test_what_is_known_to_be_wrong_is_named() -> None:
-    assert all(known.primitive in PRIMITIVES or "|" in known.primitive or known.why for known in KNOWN)

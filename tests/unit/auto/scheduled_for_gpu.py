@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.auto.driver import AutoSchedule
 from weft.auto.gpu.scheduler import auto_schedule_gpu
-from weft.auto.scheduler import AutoSchedule
 from weft.ir.interpret import interpret
 from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.stmt import Kernel

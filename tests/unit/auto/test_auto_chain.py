@@ -11,8 +11,9 @@ import weft
 from weft.auto.contraction import apply_contraction
 from weft.auto.contraction_plan import ContractionPlan
 from weft.auto.draft import Draft
+from weft.auto.driver import AutoSchedule
 from weft.auto.plan import rank_plans
-from weft.auto.scheduler import AutoSchedule, auto_schedule
+from weft.auto.scheduler import auto_schedule
 from weft.ir.expr import Binary, Load
 from weft.ir.stmt import Alloc
 from weft.ir.visit import walk

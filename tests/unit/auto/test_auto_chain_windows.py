@@ -13,8 +13,9 @@ import weft
 from weft.auto.contraction_plan import Contraction
 from weft.auto.contraction_tiles import contraction_plans
 from weft.auto.draft import Draft
+from weft.auto.driver import AutoSchedule
 from weft.auto.plan import rank_plans
-from weft.auto.scheduler import AutoSchedule, auto_schedule
+from weft.auto.scheduler import auto_schedule
 from weft.target.cpu.host import NAMED, host_machine
 
 MACHINE = NAMED["x86-64-avx512"]

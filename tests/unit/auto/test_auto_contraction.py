@@ -494,3 +494,40 @@ def test_rows_that_are_no_whole_vectors_are_one_axis(name: str, width: int) -> N
     is_merged = any("are one axis" in d.what for d in decisions)
     assert is_merged == (name in ("1x1 convolution", "with a formula") and width == 17)
     np.testing.assert_allclose(weft.define(text)(*args), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(2, 17, 3), (1, 1, 1), (3, 8, 13), (17, 17, 17)])
+def test_an_operand_that_is_read_along_its_diagonal_too(sizes: tuple[int, int, int]) -> None:
+    """What its lanes would be is no dimension of the one access, and both read the same copy."""
+    op = weft.define(
+        """
+        def f(float(M,K) X, float(N,K) Y) -> (T, I) {
+            T(m,n) +=! (X(m,m) - Y(n,k)) * (X(m,k) - Y(n,k)) where m in 0:min(M,K)
+            I(m) argmin=! T(m,n)
+        }"""
+    )
+    rows, columns, depth = sizes
+    rng = np.random.default_rng(0)
+    x, y = (rng.random((n, max(rows, depth)), np.float32).astype(np.float64) for n in (rows, columns))
+    wide = ((np.diagonal(x)[:rows, None, None] - y) * (x[:, None] - y)).sum(2)
+    total, least = op(x.astype(np.float32), y.astype(np.float32))
+    np.testing.assert_allclose(total, wide, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(least, total.argmin(1))
+
+
+def test_a_fault_of_a_strategy_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users get the next way, and `explain` says why; our own tests the fault."""
+
+    def broken(*_: object) -> None:
+        raise AssertionError("nobody thought of this")
+
+    monkeypatch.setattr("weft.auto.contraction_time.draw_contraction", broken)
+    op = weft.define("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
+    shapes = {"A": (65, 66), "B": (66, 67)}
+    with pytest.raises(AssertionError, match="nobody thought"):
+        op.explain(**shapes)
+    monkeypatch.setenv("WEFT_FAULTS", "")
+    said = op.explain(**shapes)
+    assert "a fault of Weft, AssertionError: nobody thought of this" in said
+    a, b = (np.ones(shape, np.float32) for shape in shapes.values())
+    np.testing.assert_array_equal(op(a, b), np.full((65, 67), 66, np.float32))

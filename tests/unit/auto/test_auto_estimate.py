@@ -194,3 +194,17 @@ def test_elements_for_all_lanes_take_longer_to_load_than_vectors() -> None:
     model = assume_model(NAMED["x86-64-avx2"], HostFacts("AuthenticAMD", 25, "model", 2400.0, 2, 2, CACHES))
     times = [run(tiled(rows, columns, m=240, n=240), model=model).seconds for rows, columns in ((12, 8), (6, 16))]
     assert 1.15 < times[0] / times[1] < 1.4  # measured: 1.2
+
+
+@pytest.mark.parametrize("shapes", [((1, 3), (192, 3)), ((3, 192), (3, 192)), ((1, 192), (3, 192))])
+def test_a_patch_that_is_read_whole_is_read_along_memory(shapes: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    """Its channels, rows and columns are one loop, whose digits count through them: it was taken for one that gathers
+    each element, 35 times as long."""
+    op = weft.define(
+        "def f(float(N,C,H,W) X, float(F,C,16,16) K) -> (O) { O(n,f,y,x) +=! X(n,c,16*y+r,16*x+s)*K(f,c,r,s) }"
+    )
+    (n, channels), (features, _) = shapes
+    matrix = weft.define("def f(float(N,C) X, float(F,C) K) -> (O) { O(n,f) +=! X(n,c)*K(f,c) }")
+    patch = op.schedule(X=(n, channels, 16, 16), K=(features, channels, 16, 16))
+    flat = matrix.schedule(X=(n, channels * 256), K=(features, channels * 256))
+    assert seconds(patch) < 2 * seconds(flat)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import weft
+from weft.auto.driver import AutoSchedule
 from weft.auto.read_stages import read_stages
-from weft.auto.scheduler import AutoSchedule, auto_schedule
+from weft.auto.scheduler import auto_schedule
 from weft.ir.printer import print_kernel
 from weft.target.cpu.host import NAMED
 

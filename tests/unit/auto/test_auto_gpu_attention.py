@@ -217,3 +217,8 @@ def test_others_take_another_way(text: str, machine: Any, why: str | None) -> No
     assert all("online" not in str(s) for s in str(made.schedule.trace).splitlines())
     assert (why is None) == (not told)
     assert why is None or why in told[0]
+
+
+def test_values_of_one_column_go_another_way() -> None:
+    """Weights times one column are no matrix product, and there is no loop over columns to cut."""
+    assert not is_one_pass(run(ALONE, [(33, 8), (128, 8), (128, 1)]))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.auto.scheduler import AutoSchedule, auto_schedule
+from weft.auto.driver import AutoSchedule
+from weft.auto.scheduler import auto_schedule
 from weft.ir.stmt import For
 from weft.ir.visit import walk
 from weft.target.cpu.host import NAMED

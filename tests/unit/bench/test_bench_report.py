@@ -50,7 +50,13 @@ def test_page_says_who_is_missing() -> None:
 
 def test_plot_is_well_formed() -> None:
     root = ElementTree.fromstring(draw(rows()))
-    assert len(root.findall("{http://www.w3.org/2000/svg}circle")) == 2 + 3 + 2  # legend, dots, best peers
+    dots, crosses = (root.findall(f"{{http://www.w3.org/2000/svg}}{kind}") for kind in ("circle", "path"))
+    lost = [r.value for row in rows() for r in row.ratios.values() if r.value < 1]
+    assert lost
+    assert len(crosses) == len(lost)
+    assert len(dots) == 2 + 3 - len(lost) + 2  # legend, dots, best peers
+    assert any("lost" in dot.get("class", "") for dot in dots)
+    assert "prefers-color-scheme: dark" in draw(rows())
     assert position(0.001) < position(1.0) < position(1e6)
 
 

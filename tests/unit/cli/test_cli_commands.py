@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.cli.main import main
+from weft.cli import main as main_module
+from weft.cli.inputs import format_seconds
+from weft.cli.main import COMMANDS, main
+from weft.operators.reproduce import last_faults
 
 ROOT = Path(__file__).parents[3]
 MM = """def mm(float(M,K) A, float(K,N) B) -> (C) {
@@ -54,7 +58,7 @@ def test_run_saves_what_numpy_would_compute(capsys: Capture) -> None:
     np.testing.assert_array_equal(np.load("c.npy"), np.load("a.npy") @ np.load("b.npy"))
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "C: float32[4, 2] [6. 9. 6. ... 9. 6. 9.]"
-    assert shown[1].startswith("first call ")
+    assert re.fullmatch(r"first call \d\S* (us|ms|s) \(with compilation\), then \d\S* us", shown[1])
 
 
 def test_explain_says_what_was_chosen(capsys: Capture) -> None:
@@ -291,3 +295,99 @@ def test_machine_says_where_each_figure_comes_from(capsys: Capture, monkeypatch:
     monkeypatch.setenv("WEFT_MACHINE", "nothing.json")
     assert weft("machine") == 1
     assert "cannot read the machine description nothing.json" in capsys.readouterr().err
+
+
+def test_times_are_in_units_one_can_read() -> None:
+    told = [format_seconds(s) for s in (3.21e-7, 4.5678e-5, 9.99e-4, 0.0123, 1.5, 4000.0, 0.0)]
+    assert told == ["0.321 us", "45.7 us", "999 us", "12.3 ms", "1.5 s", "4000 s", "0 us"]
+
+
+def help_of(command: str, capsys: Capture) -> str:
+    with pytest.raises(SystemExit) as caught:
+        weft(*command.split(), "--help")
+    assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help_of_its_own(command: str, capsys: Capture) -> None:
+    told = help_of(command, capsys)
+    assert told.startswith(f"usage: weft {command}")
+    others = [c for c in COMMANDS if c != command and f"\nweft {c} " in told]
+    assert others == []
+    if command not in ("check", "demo", "cuda"):
+        assert f"\nweft {command}" in told  # an example
+    names_models = "ONNX" in told
+    assert names_models == (command in ("run", "explain", "profile", "trace"))
+
+
+def test_version(capsys: Capture) -> None:
+    import weft as package
+
+    with pytest.raises(SystemExit) as caught:
+        weft("--version")
+    assert (caught.value.code, capsys.readouterr().out) == (0, f"weft {package.__version__}\n")
+
+
+def test_what_is_kept_can_be_seen_and_forgotten(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    assert weft("run", "mm.weft", "--size", "M=4", "--size", "K=3", "--size", "N=2") == 0
+    capsys.readouterr()
+    assert weft("cache") == 0
+    assert re.fullmatch(
+        rf"\d+ artifacts \(0\.\d MiB\) in {tmp_path}/cache, 1024 MiB at most\n", capsys.readouterr().out
+    )
+    assert weft("cache", "clear") == 0
+    assert re.fullmatch(rf"[1-9]\d* artifacts \(0\.\d MiB\) removed from {tmp_path}/cache\n", capsys.readouterr().out)
+    assert weft("cache", "show") == 0
+    assert capsys.readouterr().out.startswith("0 artifacts (0.0 MiB) in ")
+    monkeypatch.setenv("WEFT_CACHE", "off")
+    assert weft("cache", "clear") == 0
+    assert capsys.readouterr().out.startswith("no compiled code is kept")
+
+
+def test_a_report_has_what_an_issue_needs(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    assert weft("report") == 0
+    shown = capsys.readouterr().out
+    assert re.match(r"weft \S+ \(sources [0-9a-f]{12}\)\n  Python 3\.", shown)
+    assert re.search(r"\n  numpy \d", shown)
+    assert "\nmachine:\n" in shown
+    assert f"WEFT_CACHE_DIR={tmp_path}/cache" in shown
+    assert "no faults of Weft's own are kept" in shown
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("planted")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("weft.operators.stages.lower", fail)
+        assert weft("run", "mm.weft", "--size", "M=5", "--size", "K=3", "--size", "N=2") == 1
+    capsys.readouterr()
+    monkeypatch.setenv("WEFT_MACHINE", "nothing.json")
+    assert weft("report") == 0
+    shown = capsys.readouterr().out
+    assert f"  {last_faults()[0]}\n    KeyError: 'planted'\n" in shown
+    assert "cannot read the machine description nothing.json" in shown
+    assert weft("report", "--no-machine") == 0
+    assert "machine:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "/usr/bin/cc"), "/usr/bin/cc: No such file or directory"),
+        (OSError(24, "Too many open files"), "Too many open files"),
+        (OSError("strange"), "strange"),
+    ],
+)
+def test_what_the_system_refuses_is_not_told_as_the_output(
+    error: OSError, why: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(main_module._command("check"), "main", fail)
+    assert weft("check", "mm.weft") == 1
+    assert capsys.readouterr().err == f"error: the system refused something that is needed\n  why:   {why}\n"

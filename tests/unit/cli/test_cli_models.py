@@ -50,8 +50,20 @@ def test_explain_and_profile(model: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "traceEvents" in trace.read_text()
 
 
+def test_trace_shows_the_graph_and_its_kernels(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = model.parent / "out.html"
+    assert main(["trace", str(model), str(out), "--size", "n=4"]) == 0
+    page = out.read_text()
+    for title in ("the model as it was read", "fold_constants", "kernel 0", "kernel 0 as loops", "explain"):
+        assert f">{title}<" in page or f"{title}, " in page
+    assert "input x float32[4,3]" in page
+    assert "kernel " in page
+    assert main(["trace", str(model), str(out), "--size", "n=4", "--target", "cuda"]) == 1
+    assert "is a model, which has no schedule of its own" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("name", "help"), [
-    ("m.onnx", "models are for weft run, weft explain and weft profile"),
+    ("m.onnx", "models are for weft run, explain, profile and trace"),
     ("m.pt", "export it with torch.onnx.export"),
 ])  # fmt: skip
 def test_what_to_do_with_another_file(name: str, help: str, model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 import weft
 from weft.cli.main import main
-from weft.cli.trace_page import Snapshot, diff_rows, emit_page, fold_idle
+from weft.cli.trace_page import Snapshot, emit_page, fold_idle
+from weft.cli.trace_rows import Row, diff_rows, marked
 from weft.target.cpu.lower import PASSES
 
 PROGRAM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }\n"
@@ -150,3 +151,45 @@ def test_long_equal_stretches_are_folded() -> None:
     page = emit_page("t", "m", [Snapshot("s", "x", "\n".join(lines)), Snapshot("pass", "y", "\n".join(changed))])
     assert "22 equal lines" in page
     assert "21 equal lines" in page
+
+
+def test_lines_that_are_alike_are_in_one_row() -> None:
+    """What was put before them does not push them apart."""
+    before = "for i in 0:16 {\n    A[i] = B[i] + C[i];\n}\n"
+    after = "let t = 4;\nfor i_o in 0:4 {\n    for i_i in 0:4 {\n        A[i_o * 4 + i_i] = B[i_o] + C[i_o];\n}\n"
+    rows = [(r.tag, r.left.strip(), r.right.strip()) for r in diff_rows(before, after)]
+    assert ("insert", "", "let t = 4;") in rows
+    assert ("replace", "A[i] = B[i] + C[i];", "A[i_o * 4 + i_i] = B[i_o] + C[i_o];") in rows
+    assert rows[-1] == ("equal", "}", "}")
+
+
+def test_lines_with_little_in_common_are_not_compared() -> None:
+    rows = diff_rows("a\nalloc X: float32[4, 4];\nz\n", "a\nparallel for k in 0:9 {\nz\n")
+    assert [r.tag for r in rows] == ["equal", "delete", "insert", "equal"]
+
+
+def test_whole_words_are_marked() -> None:
+    left, right = marked(Row("replace", "for index in 0:128 {", "for inner in 0:1280 {"))
+    assert left == "for <mark>index</mark> in 0:<mark>128</mark> {"
+    assert right == "for <mark>inner</mark> in 0:<mark>1280</mark> {"
+    assert marked(Row("replace", "  a", "    a")) == ("  a", "    a")  # spaces say nothing
+
+
+def test_very_long_changes_are_paired_in_order() -> None:
+    rows = diff_rows("\n".join(f"a{n}" for n in range(200)), "\n".join(f"b{n}" for n in range(300)))
+    assert len(rows) == 300
+    assert [r.tag for r in rows].count("replace") == 200
+
+
+def test_the_time_of_each_stage_is_told() -> None:
+    steps = [Snapshot("start", "x", "a\n"), Snapshot("pass", "p", "b\n", 0.25), Snapshot("pass", "q", "c\n", 0.5)]
+    page = emit_page("t", "m", [*steps, Snapshot("code", "asm", "d\n", 0.25, fresh=True)])
+    assert "<th>passes</th><td>750.0 ms" in page
+    assert "<th>code</th><td>250.0 ms" in page
+    assert 'style="width: 75%"' in page
+
+
+def test_a_phone_shows_the_page_in_its_width() -> None:
+    page = emit_page("t", "m", [Snapshot("start", "x", "a\n")])
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
+    assert "@media (max-width: 800px)" in page

@@ -582,13 +582,18 @@ int main() {
   if (cuLaunchKernel(scale, 1, 1, 1, 32, 1, 1, 0, 0, arguments, 0)) return 4;
   cuMemcpyDtoH(values, x, sizeof values);
   printf("%s %zu %g %g\n", lowered, size, values[0], values[31]);
-  nvrtcCreateProgram(&wrong, "__global__ void f(int *x) { *x = y; }", "wrong.cu", 0, 0, 0);
-  compile(wrong);
+  for (int destroyed = 0; destroyed < 2; ++destroyed) {
+    nvrtcCreateProgram(&wrong, "__global__ void f(int *x) { *x = y; }", "wrong.cu", 0, 0, 0);
+    compile(wrong);
+    if (destroyed) nvrtcDestroyProgram(&wrong);
+  }
 }
 """
 
 
-def test_text_is_compiled_while_a_program_runs(tmp_path: Path) -> None:
+def test_text_is_compiled_while_a_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     source, printed = tmp_path / "jit.cu", tmp_path / "printed"
     source.write_text(JUST_IN_TIME)
     options = read_options([str(source), "-lnvrtc", "-o", str(tmp_path / "jit")])
@@ -599,8 +604,9 @@ def test_text_is_compiled_while_a_program_runs(tmp_path: Path) -> None:
     assert printed.read_text().splitlines() == [
         "NVRTC_SUCCESS ",
         "_Z5scaleIfLb1EEvPT_St17integral_constantIbXT0_EE 8 0.5 62.5",
-        "NVRTC_ERROR_COMPILATION error: use of undeclared identifier",
+        *["NVRTC_ERROR_COMPILATION error: use of undeclared identifier"] * 2,
     ]
+    assert [*(tmp_path / "temporary").glob("weft-nvrtc-*")] == []
 
 
 ENDLESS = r"""

@@ -136,6 +136,29 @@ def test_attention_that_is_written_out_is_one_kernel(windows: int, rows: int, he
     assert "softmax" not in weft.explain(fast)
 
 
+class Turned(torch.nn.Module):  # type: ignore[name-defined,misc]
+    """Attention as three operators, keys given turned, values of another width."""
+
+    def forward(self, q: Any, k: Any, v: Any) -> Any:
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        return (torch.softmax(scores, -1) @ v).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("width", "features"), [(256, 256), (192, 128), (36, 36), (7, 7), (7, 12), (1, 3), (130, 1)])
+def test_written_out_attention_of_any_width_is_one_formula(width: int, features: int, dtype: Any) -> None:
+    """Limits of a GPU's library are none of a CPU's: its scores stay in the caches near a core."""
+    torch.manual_seed(width)
+    model = Turned().eval()
+    q, k, v = (torch.randn(2, 3, n, f, dtype=dtype) for n, f in ((9, width), (13, width), (13, features)))
+    with torch.no_grad():
+        fast = weft.compile(model, (q, k, v))
+        wide, tolerance = model(q.double(), k.double(), v.double()), 2e-5 if dtype == torch.float32 else 2e-2
+        torch.testing.assert_close(fast(q, k, v).double(), wide, rtol=tolerance, atol=tolerance)
+    assert "attention" in weft.explain(fast)
+    assert "softmax" not in weft.explain(fast)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("is_constant", [True, False])
 @pytest.mark.parametrize("is_bool", [True, False])

@@ -13,12 +13,12 @@ pytest.importorskip("torch")
 import torch
 
 import weft
-from weft.graph.faults import collecting, is_fault, refused
 from weft.graph.from_torch import translate as _translate  # noqa: F401  which fills the table
 from weft.graph.from_torch.table import TABLE
 from weft.graph.groups import group_code
 from weft.graph.rewrites import simplify
 from weft.ir.errors import InternalError, ScheduleError, UnsupportedError
+from weft.ir.faults import collecting, is_fault, refused
 
 
 def test_errors_that_say_no_on_purpose_are_refusals() -> None:

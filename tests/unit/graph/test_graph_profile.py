@@ -75,3 +75,19 @@ def test_onnx_models_too() -> None:
     assert made.rows
     with pytest.raises(ArgumentError, match="profile takes a model that weft compiled, not a int"):
         weft.profile(3)
+
+
+def test_a_model_that_torch_compiled_is_profiled() -> None:
+    torch._dynamo.reset()
+    net, x = (
+        torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval(),
+        torch.randn(2, 8),
+    )
+    fast = torch.compile(net, backend="weft")
+    with torch.no_grad():
+        rows = weft.profile(fast, x, runs=2).rows
+        assert rows
+        assert all(row.seconds > 0 for row in rows)
+        assert len(weft.profile(weft.compile(net, x), x, runs=2).rows) == len(rows)
+    with pytest.raises(weft.ArgumentError, match=r"torch.compile made 0 parts of this model that Weft runs"):
+        weft.profile(torch.compile(lambda x: x, backend="weft"), torch.ones(2, requires_grad=True))

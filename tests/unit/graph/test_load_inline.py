@@ -52,6 +52,37 @@ def test_kernels_of_an_extension_run_as_whole_grids(capfd: pytest.CaptureFixture
     assert ";0:0,1:0" in launch  # they are parts of one tensor
 
 
+def build(count: int, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What is loaded by ``count`` processes, as far as building is concerned, and a count of what was built."""
+    built: list[object] = []
+    program = module.build_program
+    monkeypatch.setattr(module, "build_program", lambda *a, **k: built.append(1) or program(*a, **k))
+    loaded = []
+    for _ in range(count):
+        monkeypatch.setattr(module, "_libraries", {})
+        weft.cuda.load_inline("plain_extension", CPP, CUDA + "// kept", no_implicit_headers=True)
+        ((_, library),) = module._libraries.items()
+        loaded.append(library.read_bytes())
+    return [*loaded, *[b"built" for _ in built]]
+
+
+def test_libraries_are_kept_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its digest: what was changed or cut is built again."""
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "_MOST", 1)
+    first, second, *built = build(2, monkeypatch)
+    assert first == second
+    assert len(built) == 1
+    (kept,) = [p for p in (tmp_path / "cache").glob("*.weft") if first in p.read_bytes()]
+    kept.write_bytes(kept.read_bytes()[:-1])
+    _, *built = build(1, monkeypatch)
+    assert len(built) == 1
+    (sources,) = (tmp_path / "cache" / "extensions").iterdir()
+    assert sorted(p.name for p in sources.iterdir()) == ["cuda.cu", "main.cpp"]
+    module._write_sources("another", {"cuda.cu": ""})
+    assert [p.name for p in sources.parent.iterdir()] == ["another"]
+
+
 def test_headers_of_torchs_come_before_ours(tmp_path: Path) -> None:
     """`weft_torch.h` defines `is_cuda()`, after which torch's own headers no longer compile."""
     (tmp_path / "mine.h").write_text('#include <torch/all.h>\n#include "mine.h"\n')

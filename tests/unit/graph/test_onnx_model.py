@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ pytest.importorskip("onnx")
 from onnx_models import TensorProto, helper, mlp, model, node, onnx, weights
 
 import weft
+import weft.onnx as backend
 from weft.cli.main import main
+from weft.ir.errors import ArgumentError, UnsupportedError
 
 
 def some(*shape: int, seed: int = 0) -> Any:
@@ -198,3 +202,54 @@ def test_slices_that_begin_outside(start: int, end: int, step: int, wanted: list
     bounds = {name: np.array([n]) for name, n in (("a", start), ("b", end), ("d", 0), ("s", step))}
     made = model([node("Slice", "x a b d s", "y")], {"x": [4]}, ["y"], bounds)
     np.testing.assert_array_equal(weft.load_onnx(made)(np.arange(4, dtype="f")), np.array(wanted, "f"))
+
+
+def test_models_copy_and_pickle_before_and_after_they_are_called() -> None:
+    proto = model([node("MatMul", "x w", "h"), node("Relu", "h", "y")], {"x": ["N", 3]}, ["y"],
+                  {"w": np.arange(12, dtype=np.float32).reshape(3, 4) - 6})  # fmt: skip
+    net, x = weft.load_onnx(proto), np.ones((2, 3), np.float32)
+    early = [copy.copy(net), copy.deepcopy(net), pickle.loads(pickle.dumps(net))]
+    y = net(x)
+    for other in [*early, copy.deepcopy(net), pickle.loads(pickle.dumps(net))]:
+        np.testing.assert_array_equal(other(x), y)
+        np.testing.assert_array_equal(other.run(None, {"x": x[:1]})[0], y[:1])
+        assert repr(other) == repr(net)
+        assert other.variants.keys() == {*other.variants}
+        assert all(a is not b for a in other.variants.values() for b in net.variants.values())
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "facts", "shape"),
+    [
+        ("InstanceNormalization", ["x", "", ""], {}, [2, 3, 4]),
+        ("LSTM", ["x", "", ""], {"hidden_size": 3}, [2, 3, 4]),
+        ("Einsum", ["x", ""], {"equation": "ij,jk->ik"}, [3, 4]),
+        ("Conv", ["x", ""], {}, [2, 3, 4]),
+        ("Concat", ["x", "", "x"], {"axis": 0}, [3, 4]),
+        ("Gemm", ["", "x"], {}, [3, 4]),
+    ],
+)
+def test_a_required_input_that_is_left_empty(op: str, given: list[str], facts: Any, shape: list[int]) -> None:
+    proto = model([helper.make_node(op, given, ["y"], "it", **facts)], {"x": shape}, ["y"])
+    with pytest.raises(
+        ArgumentError, match=rf"net is not a sound ONNX model\n  why:   {op} `it`: its input \w+ is left"
+    ):
+        weft.load_onnx(proto)
+
+
+def test_a_required_input_that_a_call_of_a_function_leaves_empty() -> None:
+    inside = [node("Add", "a b", "c")]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    function = helper.make_function("own", "f", ["a", "b"], ["c"], inside, imports)
+    call = helper.make_node("f", ["x", ""], ["y"], "call", domain="own")
+    proto = model([call], {"x": [2, 4]}, ["y"], functions=[function], domains=["own"])
+    with pytest.raises(UnsupportedError, match=r"Add `call/add`: its input B is left empty"):
+        weft.load_onnx(proto)(np.ones((2, 4), np.float32))
+
+
+def test_the_backend_says_which_devices_there_are() -> None:
+    assert backend.supports_device("CPU")
+    assert not backend.supports_device("TPU")
+    assert not backend.supports_device("CUDA:77")
+    with pytest.raises(ArgumentError, match=r"no ONNX model is compiled for the device 'TPU' here\n  why: "):
+        backend.prepare(model([node("Relu", "x", "y")], {"x": [2]}, ["y"]), "TPU")

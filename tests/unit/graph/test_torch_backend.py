@@ -439,7 +439,8 @@ def test_a_model_that_is_another_while_it_is_traced_runs_as_eager() -> None:
     x = torch.ones(2, 4)
     with pytest.warns(UserWarning, match="compiled in parts"):
         fast = weft.compile(fn, (x,))
-    with pytest.warns(UserWarning, match=r"runs as eager PyTorch: torch\.export: .*; in parts: RuntimeError"):
+    torch.testing.assert_close(fast(x), x + 1)  # the first call is eager
+    with pytest.warns(UserWarning, match=r"runs as eager PyTorch: torch\.export: .*; in parts: TorchRuntimeError"):
         torch.testing.assert_close(fast(x), x + 1)
     torch.testing.assert_close(fast(x), x + 1)
 
@@ -453,9 +454,10 @@ def test_a_call_that_fails_midway_is_made_again_without_what_it_wrote() -> None:
     x, count = torch.ones(2, 4), torch.zeros(())
     with pytest.warns(UserWarning, match="compiled in parts"):
         fast = weft.compile(fn, (x, count))
-    with pytest.warns(UserWarning, match=r"runs as eager PyTorch: torch\.export: .*; in parts: RuntimeError"):
-        torch.testing.assert_close(fast(x, count), x + 2)
-    assert count == 1
+    torch.testing.assert_close(fast(x, count), x + 2)  # the first call is eager
+    with pytest.warns(UserWarning, match=r"runs as eager PyTorch: torch\.export: .*; in parts: TorchRuntimeError"):
+        torch.testing.assert_close(fast(x, count), x + 3)
+    assert count == 2
 
 
 def test_where_dynamo_does_not_even_load_the_model_runs_as_eager(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -601,5 +603,6 @@ def test_what_only_values_tell_the_size_of_is_left_out() -> None:
     x = torch.randn(6, 4)
     with pytest.warns(UserWarning, match=r"in parts: `aten\.index\.Tensor` gives a size that only values tell"):
         fast = weft.compile(chosen, (x,))
-    torch.testing.assert_close(fast(x), chosen(x))
+    for _ in range(2):  # the first call is eager
+        torch.testing.assert_close(fast(x), chosen(x))
     assert "kernel" in weft.explain(fast)

@@ -68,6 +68,17 @@ def test_attention_is_found(fake_cuda: Fake, model: Callable[[Any], Any], is_fou
             assert float((ours.float() - theirs.float()).norm() / theirs.float().norm()) < 2e-2
 
 
+@pytest.mark.parametrize(("width", "features"), [(12, 12), (16, 8), (136, 136)])
+def test_widths_that_the_library_does_not_take_stay(fake_cuda: Fake, width: int, features: int) -> None:
+    def other_widths(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q @ q.transpose(-2, -1), -1) @ v
+
+    q, v = torch.randn(1, 2, 7, width).bfloat16() / 8, torch.randn(1, 2, 7, features).bfloat16()
+    compiled, call = compile_for(fake_cuda(WHOLE), other_widths, q, v)
+    assert not [c for c in compiled.report.calls if c.call.target == WHOLE]
+    assert float((call(q, v)[0].float() - other_widths(q.float(), v.float())).abs().max()) < 5e-2
+
+
 def test_masks_are_folded_and_have_even_rows(fake_cuda: Fake) -> None:
     compiled, _ = compile_for(fake_cuda(WHOLE), windows, torch.randn(21, 48).bfloat16())
     (call,) = compiled.report.calls

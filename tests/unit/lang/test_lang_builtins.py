@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from weft.ir.errors import LanguageError
-from weft.lang.builtins import COMPOSED, builtin_arity, builtin_names, find_builtin, takes_only_integers
+from weft.lang.builtins import COMPOSED, TAKE_SEVERAL, builtin_arity, builtin_names, find_builtin, takes_only_integers
 from weft.lang.parse import parse_programs
 from weft.tensor.evaluate import evaluate
 
@@ -148,5 +148,31 @@ def test_every_builtin_can_be_called(name: str) -> None:
     arguments = [f"{v}(i)" for v in "xyzw"[:count]]
     dtype = "int" if integers else "double"
     assert call(f"{name}({', '.join(arguments)})", *arrays, dtype=dtype).shape == (2,)
+    wrong = arguments[1:] if find_builtin(name) in TAKE_SEVERAL else [*arguments, "1"]
     with pytest.raises(LanguageError, match=f"`{name}` takes {count} argument"):
-        call(f"{name}({', '.join([*arguments, '1'])})", *arrays, dtype=dtype)
+        call(f"{name}({', '.join(wrong)})", *arrays, dtype=dtype)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("min", np.minimum), ("max", np.maximum), ("fmax", np.fmax)])
+def test_extremes_of_several(name: str, meant: np.ufunc) -> None:
+    x, y, z = np.random.default_rng(0).standard_normal((3, 7))
+    np.testing.assert_array_equal(call(f"{name}(x(i), y(i), z(i), 0.1)", x, y, z), meant(meant(meant(x, y), z), 0.1))
+
+
+@pytest.mark.parametrize(("text", "value"), [("pi", np.pi), ("-inf", -np.inf), ("2*pi + x(i)*0", 2 * np.pi)])
+def test_numbers_that_go_by_names(text: str, value: float) -> None:
+    np.testing.assert_array_equal(call(text + " + x(i)*0", np.ones(3)), np.full(3, value))
+    assert np.isnan(call("x(i) > 0 ? nan : x(i)", np.ones(3))).all()
+
+
+def test_names_of_numbers_may_be_names() -> None:
+    """As in programs that were written before they were numbers."""
+    x = np.float32([1, 2, 3])
+    for text, wanted in {
+        "def f(float(N) x) -> (y) { y(pi) = x(pi) * pi }": x * [0, 1, 2],
+        "def f(float(N) x, float inf) -> (y) { y(i) = min(x(i), inf) }": np.minimum(x, 2),
+        "def f(float(nan) x) -> (y) { y(i) = x(i) + nan }": x + 3,
+        "def f(float(N) x) -> (y) { pi(i) = x(i)\n y(i) = pi(i) }": x,
+    }.items():
+        program = next(iter(parse_programs(text).values()))
+        np.testing.assert_array_equal(evaluate(program, [x, 2.0][: len(program.params)])[0], wanted)

@@ -14,6 +14,7 @@ import pytest
 from operator_process import ROOT
 
 import weft
+from weft.operators.reproduce import last_faults
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 a = np.ones((4, 3), np.float32)
@@ -142,3 +143,20 @@ def test_nowhere_to_write_the_script(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     error = fault_of(monkeypatch, lambda: mm(a, a.T), KeyError("n"))
     assert error.reproduction is None
     assert error.help == "please report it"
+
+
+def test_scripts_are_files_of_their_own_beside_what_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A name that others could foresee would be a link of theirs; the same fault again needs no second file."""
+    monkeypatch.setenv("WEFT_CACHE", "")
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    mm = weft.define(MM)
+    paths = [fault_of(monkeypatch, lambda: mm(a, a.T), KeyError("n")).reproduction for _ in range(3)]
+    assert len({*paths}) == 1
+    (path,) = last_faults()
+    assert str(path) == paths[0]
+    assert path.parent == tmp_path / "cache" / "faults"
+    assert path.stat().st_mode & 0o777 == 0o600
+    for n in range(30):
+        fault_of(monkeypatch, lambda: mm(a, a.T), KeyError(str(n)))
+    assert len(last_faults()) == 20
+    assert "KeyError: '29'" in last_faults()[0].read_text()

@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "target"))
 from run_compiled import check_against_interpreter
 
+import weft
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
@@ -179,3 +180,9 @@ if t == 0 { Y[b] = s[0] }"""
     interpret(kernel, one)
     interpret(done, other)
     assert np.array_equal(np.signbit(one[1]), np.signbit(other[1]))
+
+
+def test_the_least_of_the_largest_integers() -> None:
+    """What a minimum starts with is more than an int64 holds."""
+    op, given = weft.define("def least(uint64(N) A) -> (O) { O min=! A(i) }"), np.arange(5, 3005, dtype=np.uint64)
+    assert op.schedule(given, target="cuda").build()(given) == 5

@@ -300,4 +300,168 @@ def test_copies_of_a_source_tree_have_keys_of_their_own(tmp_path, monkeypatch) -
     (tmp_path / "weft" / "added.py").touch()
     assert version_now() != before
     (tmp_path / "pyproject.toml").unlink()
-    assert version_now() == version.__version__
+    assert version_now() != before
+
+
+def installed(folder: Path, record: str, name: str = "added.py") -> str:
+    """The version of a package that an installer put into ``folder``."""
+    facts = folder / f"weft-{version.__version__}.dist-info"
+    facts.mkdir(parents=True, exist_ok=True)
+    (facts / "RECORD").write_text(record)
+    (folder / "weft").mkdir(exist_ok=True)
+    (folder / "weft" / name).touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(version, "_PACKAGE", str(folder / "weft"))
+        return version.compiler_version.__wrapped__()
+
+
+def test_wheels_of_two_commits_have_keys_of_their_own(tmp_path) -> None:
+    """Of one release; what is the same in both is where they are, and what an installer adds."""
+    wheel = "weft/__init__.py,sha256=aa,3\nweft/ir/expr.py,sha256=bb,5\n"
+    here = (
+        "../../../bin/weft,sha256=cc,200\nweft/__pycache__/__init__.cpython-311.pyc,,\nweft-0.1.0.dist-info/RECORD,,\n"
+    )
+    one, same = installed(tmp_path / "one", wheel + here), installed(tmp_path / "two", here.replace("cc", "dd") + wheel)
+    other = installed(tmp_path / "three", wheel.replace("bb", "ee") + here)
+    assert one == same
+    assert one != other
+    assert one.startswith(version.__version__)
+
+
+def test_a_package_that_nobody_wrote_down_is_known_by_its_files(tmp_path) -> None:
+    """Of a system's packages, say."""
+    assert installed(tmp_path / "one", "") != installed(tmp_path / "two", "", "another.py")
+
+
+def test_a_package_in_an_archive_has_a_key(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(version, "_PACKAGE", str(tmp_path / "weft.zip" / "weft"))
+    assert version.compiler_version.__wrapped__().startswith(version.__version__)
+
+
+def forge(store: ArtifactStore, key: str, folder: Path | None = None) -> Path:
+    """Another's artifact under ``key``, whole, as whoever can write to a folder can make it."""
+    path = (folder or store.directory) / store._path(key).name
+    path.write_bytes(encode_artifact(key, Artifact({"who": "another"})))
+    return path
+
+
+needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+
+
+@needs_root
+def test_files_of_other_users_are_not_read(store):
+    store.put("key", SAMPLE)
+    os.chown(forge(store, "key"), 65534, 65534)
+    assert store.get("key") is None
+    store.put("key", SAMPLE)
+    assert store.get("key") == SAMPLE
+
+
+@needs_root
+def test_a_folder_put_in_place_of_the_store_is_not_read(store):
+    store.put("key", SAMPLE)
+    store.directory.rename(store.directory.with_name("moved"))
+    store._directory.mkdir()
+    os.chown(forge(store, "key", store._directory), 65534, 65534)
+    os.chown(store._directory, 65534, 65534)
+    assert store.get("key") is None
+
+
+def test_nothing_is_removed_from_a_folder_put_in_place_of_the_store(store, tmp_path):
+    """A link to a folder of the user's own, say, which has files of these names too."""
+    store.put("key", SAMPLE)
+    (tmp_path / "mine").mkdir()
+    old = [tmp_path / "mine" / name for name in ("letter.tmp", "letter.weft")]
+    for path in old:
+        path.touch()
+        os.utime(path, (1, 1))
+    store.directory.rename(tmp_path / "moved")
+    store._directory.symlink_to(tmp_path / "mine")
+    store.trim()
+    assert store.clear() == (0, 0)
+    assert all(path.exists() for path in old)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users")
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
+def test_files_that_others_can_write_to_are_not_read(store, mode):
+    store.put("key", SAMPLE)
+    only_file(store).chmod(mode)
+    assert store.get("key") is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_in_place_of_an_artifact_does_not_wait(store):
+    store.put("other", SAMPLE)
+    os.mkfifo(store._path("key"), 0o600)
+    assert store.get("key") is None
+    store.put("key", SAMPLE)
+    assert store.get("key") == SAMPLE
+
+
+def test_links_are_not_followed(store, tmp_path):
+    store.put("key", SAMPLE)
+    store._path("key").rename(tmp_path / "elsewhere")
+    store._path("key").symlink_to(tmp_path / "elsewhere")
+    assert store.get("key") is None
+    store.put("key", SAMPLE)
+    assert not store._path("key").is_symlink()
+    assert store.get("key") == SAMPLE
+
+
+def test_clear(store):
+    for n in range(5):
+        store.put(f"key {n}", SAMPLE)
+    (store.directory / "notes.txt").touch()
+    count, size = store.measure()
+    assert count == 5
+    assert size > 5 * 256
+    assert store.clear() == (count, size)
+    assert store.measure() == (0, 0)
+    assert [p.name for p in store.directory.iterdir()] == ["notes.txt"]
+    assert ArtifactStore(None).clear() == (0, 0)
+
+
+NOTHING_IN_IT = Artifact({"name": "mm", "params": [], "outputs": [], "kept": [], "places": [], "messages": []})
+
+
+def test_whole_entries_of_other_contents_are_made_again(tmp_path, monkeypatch) -> None:
+    """Whatever is under an operator's keys: first the note of its interface, then its code too."""
+    import numpy as np
+
+    import weft
+
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "n"))
+    monkeypatch.delenv("WEFT_CACHE", raising=False)
+    text = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    a, b = np.ones((3, 5), np.float32), np.ones((5, 2), np.float32)
+
+    def forge_all(change) -> None:
+        for path in (tmp_path / "n").glob("*.weft"):
+            key = module._split(path.read_bytes()[40:])[0].decode()
+            artifact = decode_artifact(key, path.read_bytes())
+            path.write_bytes(encode_artifact(key, change(artifact)))
+            path.chmod(0o600)
+
+    wrong_code = lambda kept: Artifact({**kept.metadata, "params": []}, kept.blobs)
+    for change in (lambda _: NOTHING_IN_IT, wrong_code, lambda _: Artifact({}), lambda _: Artifact({"params": 3})):
+        for _ in range(2):
+            assert (weft.define(text)(a, b) == 5).all()
+            assert (weft.define(text)(A=a, B=b) == 5).all()
+        forge_all(change)
+    assert (weft.define(text)(A=a, B=b) == 5).all()
+    with pytest.raises(weft.ArgumentError, match="mm"):
+        weft.define(text)(a)
+
+
+@pytest.mark.parametrize("data", [b"cno.such.module\nX\n.", b"", b"\x80\x05N.", b"cbuiltins\nRecursionError\n(tR."])
+def test_a_plan_that_cannot_be_read_counts_as_not_kept(data, tmp_path, monkeypatch) -> None:
+    from weft.graph.plan import load_plan
+
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "n"))
+    monkeypatch.delenv("WEFT_CACHE", raising=False)
+    default_store().put("plan", Artifact({}, {"plan": data}))
+    assert load_plan("plan", [], None, None) is None
+    assert default_store().get("plan") is None
+    default_store().put("plan", Artifact({}))
+    assert load_plan("plan", [], None, None) is None

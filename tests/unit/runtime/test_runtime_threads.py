@@ -479,3 +479,9 @@ def test_a_worker_leaves_the_callers_core():
             assert time.monotonic() < end
         """
     )
+
+
+@pytest.mark.parametrize(("text", "count"), [("9" * 5000, threads.MAX_THREADS), ("0003", 3), ("2,4", 2)])
+def test_numbers_of_threads_of_any_length(monkeypatch: pytest.MonkeyPatch, text: str, count: int) -> None:
+    monkeypatch.setenv("WEFT_NUM_THREADS", text)
+    assert threads._default_threads() == count

@@ -10,7 +10,7 @@ from weft.ir.expr import Const, Expr, Var
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For, Store
 from weft.schedules.footprint import infer_touches
-from weft.schedules.index_forms import Form, Term, index_form
+from weft.schedules.index_forms import Form, Term, index_form, joined_digits
 from weft.schedules.nests import read_nests
 
 X, Y = Var("i"), Var("j")
@@ -32,6 +32,15 @@ TRIPS = {"i": 6, "j": 8}
 )
 def test_forms(e: Expr, expected: Form) -> None:
     assert index_form(e, FORMS, TRIPS) == expected
+
+
+def test_digits_that_count_on_are_one_term() -> None:
+    """As in a fused loop over dimensions that follow one another in memory."""
+    i = Term("i")
+    assert joined_digits({Term("i", 256): 256, Term("i", 16, 16): 16, Term("i", 1, 16): 1}) == {i: 1}
+    assert joined_digits({Term("i", 16, 16): 16, Term("i", 1, 16): 1}) == {Term("i", 1, 256): 1}
+    apart = {Term("i", 16): 224, Term("i", 1, 16): 1}  # rows of a larger image
+    assert joined_digits(apart) == apart
 
 
 def test_values_of_divided_and_wrapped_variables() -> None:

@@ -57,6 +57,84 @@ def test_partial_results_that_may_have_no_step_start_before() -> None:
         s.rfactor(threads, start="inside")
 
 
+@pytest.mark.parametrize("rows", [3, 1])
+def test_partial_results_of_an_iteration_start_in_it(rows: int) -> None:
+    """The outer loop is part of the sum, but no part of the first step: partial results live in one iteration of it."""
+    s = make("def f(float(N,M) A) -> (O) { O +=! A(i,j) }", N=rows, M=8)
+    s.decompose_reduction("O", "i")
+    _, part = s.split("j", 2)
+    s.rfactor(part, start="inside", at="i")
+    assert "_part_init" not in print_kernel(s.kernel)
+    a = RNG.integers(-4, 5, (rows, 8)).astype(np.float32)
+    out = np.full((), 7, np.float32)
+    interpret(s.kernel, [a, out], uninitialized=["O"])
+    assert out == a.sum()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(float(N,M) A) -> (float(N) O) { O(i) +=! A(i,j) where i in 0:N, j in i:M }",  # rows get shorter
+        "def f(float(N,M) A) -> (float(N) O) { O(i) +=! A(i,j) where i in 0:N, j in 0:i }",  # the first has none
+        "def f(float(N,M) A) -> (float(20) O) { O(i+j) +=! A(i,j) where i in 0:N, j in 0:M }",  # all choose elements
+    ],
+)
+def test_partial_results_without_a_first_step_start_before(text: str) -> None:
+    s = make(text, N=6, M=6)
+    _, part = s.split("j", 4)
+    with pytest.raises(ScheduleError):
+        s.rfactor(part, start="inside")
+
+
+def test_partial_results_of_loops_that_may_be_empty_start_before() -> None:
+    program = next(iter(parse_programs("def f(float(N,K,8) A) -> (O) { O(n) +=! A(n,k,m) }").values()))
+    s = Schedule(lower(normalize(program)), numerics="fast")
+    _, part = s.split("m", 4)
+    with pytest.raises(ScheduleError, match="surely has a first step"):
+        s.rfactor(part, start="inside")
+
+
+TRANSPOSED = """def f(float(C,H,W) I, float(C,P,Q) K) -> (float(H+P-1,W+Q-1) O) {
+    O(h+p,w+q) +=! I(c,h,w) * K(c,p,q) }"""
+
+
+@pytest.mark.parametrize("tile", [5, 8, 24])
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_elements_are_set_whatever_became_of_the_loops_that_set_them(tile: int, lanes: int) -> None:
+    s = make(TRANSPOSED, C=8, H=3, W=4, P=2, Q=3)
+    fill = s.fuse(*s.loops("O_fill"))
+    if lanes > 1:
+        fill, _ = s.split(fill, lanes)
+    s.split(fill, tile)
+    _, part = s.split("c", 2)
+    s.rfactor(part)
+    i, k = (RNG.integers(-3, 4, shape).astype(np.float32) for shape in ((8, 3, 4), (8, 2, 3)))
+    expected = np.zeros((4, 6), np.float32)
+    for p, q in np.ndindex(2, 3):
+        expected[p : p + 3, q : q + 4] += (i * k[:, p, q, None, None]).sum(0)
+    out = np.full((4, 6), 7, np.float32)
+    interpret(s.kernel, [i, k, out], uninitialized=["O"])
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("count", [24, 23, 18])
+def test_elements_that_a_guard_leaves_out_are_not_set(count: int) -> None:
+    text = f"""kernel f(X: int32[4, 6, 8], out y: int32[4, 6]) {{
+      for t in 0:6 {{ for u in 0:4 {{ if t * 4 + u < {count} {{
+        block z(a spatial 0:4 = (t * 4 + u) // 6, b spatial 0:6 = (t * 4 + u) % 6) writes y[a, b] {{
+          y[a, b] = 0_i32 }} }} }} }}
+      for i in 0:2 {{ for j in 0:3 {{ for k in 0:8 {{
+        block s(vi reduce 0:2 = i, vj reduce 0:3 = j, vk reduce 0:8 = k) reads X[vi, vj, vk] writes y[vi + vj, 0] {{
+          y[vi + vj, 0] = y[vi + vj, 0] + X[vi, vj, vk] }} }} }} }} }}"""
+    s = Schedule(parse_kernel(text))
+    s.reorder("k", "i", "j")
+    if count == 24:
+        s.rfactor("k")
+    else:
+        with pytest.raises(ScheduleError, match="may have no value"):
+            s.rfactor("k")
+
+
 def test_atomic_updates_may_run_at_once() -> None:
     s = make(SCATTER, E=40, D=3, N=7)
     with pytest.raises(ScheduleError):

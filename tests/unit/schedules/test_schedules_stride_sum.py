@@ -93,3 +93,32 @@ def test_refusals() -> None:
     s.split("p", 2)
     with pytest.raises(ScheduleError, match="does not run in a loop of its own"):
         s.stride_sum("O", "vp")
+
+
+REDUCED = {
+    "a sum": "def f(float(M,K,L) A) -> (y) { y(m) +=! A(m,k,l) }",
+    "a maximum": "def f(float(M,K,L) A) -> (y) { y(m) max=! A(m,k,l) }",
+    "the place of a minimum": "def f(float(M,K,L) A) -> (y) { y(m,l) argmin=! A(m,k,l) }",
+    "what is formed of sums": "def f(float(M,K,L) A) -> (y) { s(m,l) +=! A(m,k,l)  y(m) max=! s(m,l) }",
+}
+
+
+@pytest.mark.parametrize("text", REDUCED.values(), ids=REDUCED)
+@pytest.mark.parametrize("steps", ["", "split", "reorder", "decompose"])
+def test_reductions_written_out_start_once(text: str, steps: str) -> None:
+    a = np.random.default_rng(0).standard_normal((3, 5, 2)).astype(np.float32)
+    op = weft.define(text, numerics="strict")
+    s = weft.schedule(op, a)
+    wanted = np.asarray(op.with_schedule("naive")(a))
+    block, loop = str(s.blocks()[0]), "k"
+    if steps == "split":
+        loop = str(s.split("k", 2)[1])
+    elif steps == "reorder":
+        s.reorder("k", s.loops(block)[0])
+    elif steps == "decompose" and "arg" not in text:
+        s.decompose_reduction(block, "k")
+    s.write_out(loop)
+    verify(s.kernel)
+    found = np.full_like(wanted, 7)
+    interpret(s.kernel, [a, found], uninitialized=["y"])
+    np.testing.assert_array_equal(found, wanted)

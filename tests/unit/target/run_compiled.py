@@ -21,9 +21,13 @@ from weft.runtime.library import load_library
 from weft.runtime.loader import load_object
 from weft.target.c.lower import compile_kernel as compile_c_kernel
 from weft.target.c.toolchain import has_compiler
-from weft.target.cpu.host import Machine, host_machine
+from weft.target.cpu.host import NAMED, Machine, host_machine
 from weft.target.cpu.lower import compile_kernel
 
+_LEVELS = ("x86-64-avx512", "x86-64-avx2", "x86-64-sse4", "x86-64-sse2")
+_NEWER = _LEVELS.index(host_machine().name) if host_machine().name in _LEVELS else None
+#: This machine and those before it whose code it runs.
+MACHINES = [host_machine()] if _NEWER is None else [NAMED[name] for name in _LEVELS[_NEWER:]]
 needs_c_compiler = pytest.mark.skipif(not has_compiler(), reason="no C compiler on this machine")
 _PARALLEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _CHUNK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -49,7 +53,7 @@ def _with_team(function: int, context: int) -> int:
 
 #: Bytes before and after what a kernel may write, and what they hold.
 _FENCE = 128
-_CANARY = b"\xa5" * _FENCE
+_CANARY = b"\xff" * _FENCE  # not a number, as any float
 #: Memory that kernels have now: its size by address. And what was found broken when they gave it back.
 _alive: dict[int, int] = {}
 _broken: list[str] = []
@@ -60,8 +64,7 @@ def _alloc(size: int) -> int | None:
     if size > 1 << 40:
         return None
     base = int(_libc.aligned_alloc(64, (size + 63) // 64 * 64 + 2 * _FENCE))
-    for fence in (base, base + _FENCE + size):
-        ctypes.memmove(fence, _CANARY, _FENCE)
+    ctypes.memset(base, _CANARY[0], size + 2 * _FENCE)  # what is read before it is written shows
     _alive[base + _FENCE] = size
     return base + _FENCE
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from run_compiled import Runner, check_against_interpreter
+from run_compiled import MACHINES, Runner, check_against_interpreter
 
 from weft.ir.dtype import SCALAR_TYPES
 from weft.ir.parser import parse_kernel
@@ -14,8 +14,6 @@ from weft.target.cpu.host import NAMED, host_machine
 from weft.target.cpu.lower import emit_kernel
 
 HOST = host_machine()
-LEVELS = ["x86-64-avx512", "x86-64-avx2", "x86-64-sse4", "x86-64-sse2"]
-MACHINES = [NAMED[n] for n in LEVELS[LEVELS.index(HOST.name) :]] if HOST.name in LEVELS else [HOST]
 INTEGERS = [n for n, t in SCALAR_TYPES.items() if t.is_integer]
 FLOATS = [n for n, t in SCALAR_TYPES.items() if t.is_float]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,33 @@ def test_figures_left_out_are_assumed() -> None:
     assert model.levels == assume_model().levels
 
 
+def levels(change: Callable[[list[Any]], list[Any]]) -> str:
+    """A description whose levels are otherwise than those of this machine."""
+    return json.dumps({"levels": change(json.loads(assume_model().to_json())["levels"])})
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("{", "it is not JSON"),
         ("[]", "not an object"),
         ('{"core": 2}', "there is no figure `core`"),
-        ('{"cores": 0}', "`cores` is 0, which is not positive"),
+        ('{"cores": 0}', "`cores` is 0, which is not from 1 to 1e+06"),
         ('{"cores": "two"}', "`cores` is 'two', not a int"),
         ('{"levels": []}', "at least one cache"),
         ('{"levels": [{}, {}]}', "has exactly name, size"),
+        ("[" * 100_000, "it is not JSON"),
+        ('{"sources": [1]}', "`sources` says of figures, by name, one of read, measured, assumed, given"),
+        ('{"sources": "x"}', "`sources` says of figures"),
+        ('{"cores": 1' + "0" * 19 + "}", "which is not from 1 to 1e+06"),
+        ('{"vector_bits": 10000000000000000000}', "`vector_bits` is 10000000000000000000"),
+        ('{"fma_units": 1e300}', "`fma_units` is 1e+300, which is not from 0.001 to 1000"),
+        ('{"fma_latency": 1e300}', "`fma_latency` is 1e+300"),
+        (levels(lambda found: found + found), "`levels` lists `memory` before memory, and it is of 0 bytes"),
+        (levels(lambda found: found[::-1]), "before memory"),
+        (levels(lambda found: [{**found[0], "usable": 0}, *found[1:]]), "0 of them usable"),
+        (levels(lambda found: [{**found[0], "line": 1}, *found[1:]]), "`levels.line` is 1, which is not from 16"),
+        (levels(lambda found: [found[0], *found]), "two entries of `levels` have one name"),
     ],
 )
 def test_wrong_descriptions_say_what_is_wrong(text: str, why: str) -> None:

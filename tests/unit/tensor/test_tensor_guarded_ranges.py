@@ -51,6 +51,7 @@ MEANT: list[tuple[str, tuple[Array, ...], Callable[[], Array]]] = [
     ("float(D) X) -> (Y) { Y(d) = X(d) + (d == D-1 ? X(0) : X(d+1))", (X,), lambda: X + np.roll(X, -1)),
     ("float(D) X) -> (Y) { Y(d) = min(d < D-1 ? X(d+1) : X(d), X(d))", (X,), lambda: X),
     # equality
+    ("float(N) X, float(M) Z) -> (Y) { Y(i) = X(i) + (i != 0 ? 0.0 : Z(i+1))", (X, B), lambda: X + np.eye(8)[0] * 30),
     ("float(D) X) -> (Y) { Y(d) = d == D-1 ? X(0) : X(d+1)", (X,), lambda: np.roll(X, -1)),
     # `&&`, `||` and `!`
     (
@@ -130,6 +131,11 @@ DOUBTFUL: list[tuple[str, str, Callable[[], Array]]] = [
     ("float(D) X) -> (Y) { Y(d) = d < D-1 ? X(d+1) : 0.0", "d in 0:D", lambda: np.append(X[1:], 0)),
     ("float(D) X) -> (Y) { Y(d) = d < D/2 ? X(d+D/2) : X(d-D/2)", "d in 0:D", lambda: np.roll(X, 4)),
     ("float(N) X) -> (Y) { Y(i) = i < N ? X(i) : 0.0", "i in 0:N", lambda: X),
+    (
+        "float(N) X) -> (Y) { Y(i) = i == 0 ? X(i+1) - X(i) : i == N-1 ? X(i) - X(i-1) : 0.5 * (X(i+1) - X(i-1))",
+        "i in 0:N",
+        lambda: np.gradient(X),
+    ),
     ("float(N) X) -> (s) { s +=! k < N-1 ? X(k+1) : 0.0", "k in 0:N", lambda: X[1:].sum()),
 ]
 

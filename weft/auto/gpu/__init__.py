@@ -11,7 +11,8 @@ How it goes, in the order of the files:
   `columns` (reductions across memory), `tiles` (transposes, through shared memory), `scatters` (updates at places
   that data choose), `points` (all else: a thread for a few neighbouring results).
 - `fallback` is for what is left, loops around tests of arguments for example: whatever may run at once does.
-- `scheduler` runs them.
+- `fits` says whether the machine has registers and shared memory for all of it; what does not fit is barred.
+- `scheduler` lists the steps, which `weft.auto.driver` runs.
 
 Programs come out in fork-join form: thread loops that follow one another in a block loop, no barriers. Lowering to
 CUDA joins them and puts barriers where they are needed.

@@ -7,7 +7,7 @@ for all multiprocessors, rows are cut into parts, each with results of its own, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -193,17 +193,17 @@ def _schedule_tiles(draft: GpuDraft, stage: Stage, along: StageIter, tile: Colum
     """The loops of ``stage``, or of its ``reader`` with ``stage`` inside, over tiles of columns."""
     s, over = draft.s, reader or stage
     column = over.loop_of(counterparts(stage, reader)[along.name] if reader else along.name)
-    rows = [] if reader else [i.loop for i in stage.reductions if i.loop is not None]
-    others = [x for x in over.loops if x not in (column, *rows)]
-    if [*others, column, *rows] != list(over.loops):
-        s.reorder(*others, column, *rows)
+    rows = {} if reader else {i.name: i.loop for i in stage.reductions if i.loop is not None}
+    others = [x for x in over.loops if x not in (column, *rows.values())]
+    if [*others, column, *rows.values()] != list(over.loops):
+        s.reorder(*others, column, *rows.values())
     blocks, inside = map(str, s.split(column, tile.columns))
     if reader is None:
         _reduce_tile(draft, stage.name, len(others) + 1, inside, rows, stage, tile)
     else:
         s.compute_at(stage.name, blocks)
         now = draft.stage(stage.name)
-        rows = [loop for i in stage.reductions if (loop := now.by_name[i.name].loop) is not None]
+        rows = {i.name: loop for i in stage.reductions if (loop := now.by_name[i.name].loop) is not None}
         _reduce_tile(draft, stage.name, len(others) + 1, now.loop_of(along.name), rows, stage, tile)
         _on_threads(draft, inside, tile)
         draft.decide("fusion", reader.name, f"computed with each result of `{stage.name}`", "it need not be stored")
@@ -213,14 +213,15 @@ def _schedule_tiles(draft: GpuDraft, stage: Stage, along: StageIter, tile: Colum
 
 
 def _reduce_tile(
-    draft: GpuDraft, name: str, around: int, column: str, rows: Sequence[str], stage: Stage, tile: ColumnsPlan
+    draft: GpuDraft, name: str, around: int, column: str, rows: Mapping[str, str], stage: Stage, tile: ColumnsPlan
 ) -> None:
-    """A tile of columns by all threads of a block: ``rows`` are its reductions, the longest dealt to the threads."""
+    """A tile of columns by all threads of a block: ``rows`` are its loops over what is reduced, by iterator, the
+    longest dealt to the threads."""
     s = draft.s
     x, lane = split_lanes(draft, column, tile.lanes)
-    longest = rows[[i.name for i in stage.reductions if i.loop is not None].index(_rows(stage).name)]
+    longest = rows[_rows(stage).name]
     rounds, y = map(str, s.split(longest, tile.depth))
-    reduced = [rounds if r == longest else r for r in rows]
+    reduced = [rounds if r == longest else r for r in rows.values()]
     s.reorder(y, x, *reduced, *lane)
     block, partial = _partial(draft, y)
     s.cache_write(partial, "register", at=x)

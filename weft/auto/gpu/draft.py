@@ -46,6 +46,12 @@ class GpuDraft(AnyDraft):
         if prod(int(e.value) if isinstance(e, Const) else most + 1 for e in shape) > most:
             raise ScheduleError(f"`{storage}` would hold more than is used")
 
+    def check_registers(self, storage: str) -> None:
+        """What a thread keeps must fit its registers: of a result written through sums of iterators it is all of it."""
+        buffer = find_buffer(self.s.kernel, storage)
+        words = max(1, buffer.dtype.itemsize // 4)
+        self.check_size(storage, self.machine.max_registers_per_thread // words)
+
     def fold(self, storage: str, sizes: Sequence[tuple[int, int]]) -> None:
         """Dimensions of ``storage`` in rings of these sizes, in one step."""
         if sizes:

@@ -11,6 +11,7 @@ from weft.auto.gpu.online_chain import FEW_ROWS, Chain, find_matrices
 from weft.auto.stages import Stage
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
+from weft.ir.expr import idx
 from weft.target.cuda.rates import RESERVED_SHARED
 
 #: Rows of a block: two warp groups.
@@ -43,6 +44,9 @@ def online_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
     if found is None:
         return []
     product, values = found
+    if values.shape[-1] == idx(1):
+        draft.decide("fallback", stage.name, "not in one pass with products", "values of one column are no matrix")
+        return []
     depth, width = width_of(product.distinct_reads[0].buffer), width_of(values)
     plans = (OnlinePlan(ROWS, keys, stages) for keys in KEYS for stages in STAGES)
     count = stage.reductions[0].count

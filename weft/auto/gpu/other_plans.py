@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft.auto.driver import AutoSchedule
 from weft.auto.gpu.contraction_tiles import ContractionPlan
 from weft.auto.gpu.scheduler import auto_schedule_gpu, rank_gpu_plans
 from weft.auto.plan_names import OTHER_TILES, OTHERWISE_CUT
-from weft.auto.scheduler import AutoSchedule
 from weft.ir.errors import UnsupportedError
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine

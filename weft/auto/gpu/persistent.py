@@ -34,11 +34,11 @@ def persist_steps(draft: GpuDraft) -> None:
 def _demand(steps: For) -> tuple[int, int, int]:
     """The most blocks and threads of a launch, and the shared memory that all launches use."""
     shared = [a.buffer for a in all_allocs(steps) if a.buffer.scope == "shared"]
-    return _most(steps, "block"), _most(steps, "thread"), sum(map(buffer_bytes, shared))
+    return most_iterations(steps, "block"), most_iterations(steps, "thread"), sum(map(buffer_bytes, shared))
 
 
-def _most(s: Stmt, kind: str) -> int:
+def most_iterations(s: Stmt, kind: str) -> int:
     """The most iterations of loops of ``kind``, one in another; many where that is no number."""
-    inside = max((_most(inner, kind) for inner in inner_statements(s)), default=1)
+    inside = max((most_iterations(inner, kind) for inner in inner_statements(s)), default=1)
     count = (trip_count(s, {}) or 1 << 30) if isinstance(s, For) and s.kind == kind else 1
     return count * inside

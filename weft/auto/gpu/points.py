@@ -43,6 +43,8 @@ def points_plans(draft: GpuDraft, stage: Stage) -> list[PointsPlan]:
     """With what reads the results joined, or alone; lanes, threads and vectors of a thread as the machine has them."""
     if stage.is_inside or not stage.is_plain or not any(i.loop is not None for i in stage.spatial):
         return []
+    if stage.op == "=" and any(i.loop is not None for i in stage.reductions):
+        return []  # iterators that share a subscript of the result: all of them may run at once
     reader = epilogue_of(draft, stage) if stage.reductions else None
     joined = [] if reader is None else _plans(draft, stage, reader, _joined_lanes(draft, stage, reader), True)
     return [*joined, *_plans(draft, stage, stage, _lanes(stage, _along_memory(stage)), False)]
@@ -185,7 +187,8 @@ def _finish(draft: GpuDraft, stage: Stage, made: Spread, reduced: Sequence[str],
     if not reduced:
         return
     at = made.each or made.thread
-    store, _ = s.cache_write(stage.write.buffer.name, "register", at=at)
+    store, storage = s.cache_write(stage.write.buffer.name, "register", at=at)
+    draft.check_registers(str(storage))
     inside = [str(x) for x in s.loops(store)]
     if lane is not None and inside[-1] not in (made.block, made.thread, made.each):
         draft.attempt(s.vectorize, inside[-1])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.auto.block_factors import group_factors
+from weft.auto.driver import AutoSchedule, Step, drive
 from weft.auto.gpu.block_sums import take_blocks
 from weft.auto.gpu.chained_products import take_pairs
 from weft.auto.gpu.columns import COLUMNS
@@ -13,6 +14,7 @@ from weft.auto.gpu.contraction import CONTRACTION, take_prologues
 from weft.auto.gpu.dots import DOTS
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
+from weft.auto.gpu.fits import find_misfit
 from weft.auto.gpu.fuse import fuse_stages
 from weft.auto.gpu.narrow_factors import narrow_factors
 from weft.auto.gpu.online_chain import split_shared_axes
@@ -29,8 +31,7 @@ from weft.auto.gpu.windows import WINDOWS
 from weft.auto.plan import Ranker, rank_plans
 from weft.auto.product_axes import merge_product_axes
 from weft.auto.recurrence import fold_states
-from weft.auto.scheduler import AutoSchedule
-from weft.auto.strategy import Strategy, schedule_nests
+from weft.auto.strategy import NOTHING, Strategy, schedule_nests
 from weft.auto.strided_sums import stride_sums
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine
@@ -40,6 +41,7 @@ SAME_TIME = 1.1
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
+    NOTHING,
     SCATTERS,
     DOTS,
     CONTRACTION,
@@ -48,6 +50,25 @@ STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     WINDOWS,
     TILES,
     POINTS,
+)
+
+
+def schedule_stages(draft: GpuDraft) -> None:
+    """Every nest by the first of `STRATEGIES` that takes it."""
+    schedule_nests(draft, STRATEGIES)
+
+
+def fold_buffers(draft: GpuDraft) -> None:
+    """Temporaries of recurrences as rings of what is read again."""
+    fold_states(draft, draft.machine.caches)
+
+
+STEPS: tuple[Step, ...] = (
+    *map(Step, (take_online, split_shared_axes, take_scores, narrow_factors, take_blocks, group_factors)),
+    *map(Step, (fuse_stages, stride_sums, merge_product_axes, unfold_sums, take_scans, take_pairs, take_prologues)),
+    Step(schedule_stages, simplest=True),
+    Step(schedule_rest, simplest=True),
+    *map(Step, (fold_buffers, persist_steps)),
 )
 
 
@@ -60,23 +81,10 @@ def auto_schedule_gpu(
     schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset(), rank: Ranker = rank_gpu_plans
 ) -> AutoSchedule:
     """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed. Plans are ``rank``'s choice."""
-    draft = GpuDraft(schedule, machine, constants)
-    draft.rank = rank
-    take_online(draft)
-    split_shared_axes(draft)
-    take_scores(draft)
-    narrow_factors(draft)
-    take_blocks(draft)
-    group_factors(draft)
-    fuse_stages(draft)
-    stride_sums(draft)
-    merge_product_axes(draft)
-    unfold_sums(draft)
-    take_scans(draft)
-    take_pairs(draft)
-    take_prologues(draft)
-    schedule_nests(draft, STRATEGIES)
-    schedule_rest(draft)
-    fold_states(draft, machine.caches)
-    persist_steps(draft)
-    return AutoSchedule(draft.s, tuple(draft.decisions))
+
+    def start(s: Schedule) -> GpuDraft:
+        draft = GpuDraft(s, machine, constants)
+        draft.rank = rank
+        return draft
+
+    return drive(schedule, start, STEPS, find_misfit)

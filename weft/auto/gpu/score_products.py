@@ -304,8 +304,13 @@ def take_scores(draft: GpuDraft) -> None:
         return
     refusal = draft.attempt(_take, draft)
     if refusal is not None and refusal.what != NO_GROUPS:
-        subject = next(s.name for s in draft.stages if is_weighed(draft, s))
-        draft.decide("fallback", subject, "not in one pass with products before", refusal.why or refusal.what)
+        weighed = (s.name for s in draft.stages if is_weighed(draft, s))
+        draft.decide(
+            "fallback",
+            next(weighed, draft.s.kernel.name),
+            "not in one pass with products before",
+            refusal.why or refusal.what,
+        )
 
 
 def _take(draft: GpuDraft) -> None:

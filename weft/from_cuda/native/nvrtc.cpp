@@ -3,6 +3,7 @@
 #include "codes.h"
 #include "nvrtc.h"
 #include <dlfcn.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,11 @@ char *read_file(const nvrtcProgram program, const char *name) {
   return text;
 }
 
+void remove_folder(const nvrtcProgram program) {
+  nftw(program->folder, [](const char *path, const struct stat *, int, struct FTW *) { return remove(path); }, 16,
+       FTW_DEPTH | FTW_PHYS);
+}
+
 nvrtcResult fail(nvrtcProgram program, const char *why) {
   free(program->log);
   program->log = strdup(why);
@@ -88,12 +94,13 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source, const 
     snprintf(path, sizeof path, "include/%s", include_names[i]);
     is_made = write_file(made, path, &headers[i], 1);
   }
-  if (!is_made) return free(made), NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
+  if (!is_made) return remove_folder(made), free(made), NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
   return *program = made, NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
   if (!program || !*program) return NVRTC_ERROR_INVALID_PROGRAM;
   nvrtcProgram old = *program;
+  remove_folder(old);  // it is still there unless it was compiled
   for (int i = 0; i < old->name_count; ++i) free(old->names[i]);
   free(old->names), free(old->log), free(old->image), free(old);
   return *program = nullptr, NVRTC_SUCCESS;

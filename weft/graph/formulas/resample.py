@@ -11,6 +11,11 @@ import numpy as np
 SUPPORT = {"linear": 1, "cubic": 2}
 
 
+def reach(mode: str, shrink: float = 1.0) -> int:
+    """How many elements to either side are read."""
+    return math.ceil(SUPPORT[mode] / shrink)
+
+
 def taps(
     at: Any, size: int, mode: str, *, shrink: float = 1.0, cubic: float = -0.75, inside_only: bool = False
 ) -> tuple[Any, Any]:
@@ -19,8 +24,8 @@ def taps(
     ``shrink`` below one widens the reach, so that a smaller image is smooth; what is outside counts as the edge, or
     with ``inside_only`` not at all.
     """
-    reach = math.ceil(SUPPORT[mode] / shrink)
-    places = np.floor(at).astype(np.int64) + np.arange(1 - reach, reach + 1)[:, None]
+    far = reach(mode, shrink)
+    places = np.floor(at).astype(np.int64) + np.arange(1 - far, far + 1)[:, None]
     off = np.abs(places - at) * shrink
     weights = np.maximum(1 - off, 0) if mode == "linear" else _cubic(off, cubic)
     if inside_only:

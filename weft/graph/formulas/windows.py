@@ -245,7 +245,7 @@ def _spot(value: Any, top: Any, at: Sequence[Any], image: Shape, inside: list[An
         spot = spot * n + p
     is_top: Any = value == top
     if value.dtype.is_float:
-        is_top = w.logical_or(is_top, w.isnan(value))  # type: ignore[attr-defined]
+        is_top = w.logical_or(is_top, w.isnan(value))
     return w.select(w.logical_and(_all(inside), is_top), cast("int64", spot), cast("int64", dt.int64.max_value))
 
 

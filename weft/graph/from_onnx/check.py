@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from weft.graph.from_onnx.edge import fault_of, has_body, is_older
 from weft.graph.from_onnx.file import OnnxFile, OnnxFunction, OnnxGraph, OnnxNode, needed_nodes
@@ -30,6 +32,17 @@ def tell(items: list[str]) -> str:
     return "; ".join(items[:_MOST_TOLD]) + (f"; and {rest} more" if rest > 0 else "")
 
 
+@dataclass
+class _Names:
+    """Tensors that are there: in a graph, and in those around it."""
+
+    own: set[str]
+    outer: _Names | None = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.own or (self.outer is not None and name in self.outer)
+
+
 class _Check:
     def __init__(self, file: OnnxFile) -> None:
         self.file = file
@@ -40,7 +53,7 @@ class _Check:
 
     def run(self) -> None:
         graph = self.file.graph
-        self._names_in(graph, set())
+        self._names_in(graph, None)
         self._operators(needed_nodes(graph.nodes, {p.name for p in graph.outputs}), self.file.opsets, 0)
         where = self.file.where
         if self.faults:
@@ -56,15 +69,13 @@ class _Check:
                 help=_RUNTIME_OWN if _is_optimized(self.refused) else _OTHERWISE,
             )
 
-    def _names_in(self, graph: OnnxGraph, outer: set[str]) -> None:
+    def _names_in(self, graph: OnnxGraph, outer: _Names | None) -> None:
         inputs = [p.name for p in graph.inputs]
-        self.faults += [f"two inputs are `{name}`" for name in dict.fromkeys(inputs) if inputs.count(name) > 1]
-        given = {*outer, *inputs, *graph.constants}
-        self._names(graph.nodes, given, [p.name for p in graph.outputs])
+        self.faults += [f"two inputs are `{name}`" for name, count in Counter(inputs).items() if count > 1]
+        self._names(graph.nodes, _Names({*inputs, *graph.constants}, outer), [p.name for p in graph.outputs])
 
-    def _names(self, nodes: Sequence[OnnxNode], given: set[str], outputs: Sequence[str]) -> None:
+    def _names(self, nodes: Sequence[OnnxNode], made: _Names, outputs: Sequence[str]) -> None:
         """Every tensor is made once, and before it is read."""
-        made = set(given)
         later = {name for node in nodes for name in node.outputs}
         for node in nodes:
             for name in node.inputs:
@@ -77,7 +88,7 @@ class _Check:
             for name in node.outputs:
                 if name and name in made:
                     self.faults.append(f"{node} makes `{name}`, which is there already")
-                made.add(name)
+                made.own.add(name)
         self.faults += [f"output `{name}` is made by no node" for name in outputs if name not in made]
 
     def _operators(self, nodes: Iterable[OnnxNode], opsets: Mapping[str, int], depth: int) -> None:
@@ -105,7 +116,7 @@ class _Check:
             self.faults += [] if self.seen[key] else [f"{node}: the function calls itself"]
             return
         self.seen[key] = False
-        self._names(function.nodes, {*function.inputs}, function.outputs)
+        self._names(function.nodes, _Names({*function.inputs}), function.outputs)
         self._operators(needed_nodes(function.nodes, {*function.outputs}), function.opsets, depth + 1)
         self.seen[key] = True
 

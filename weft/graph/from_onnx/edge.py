@@ -16,7 +16,7 @@ import numpy as np
 from weft.graph.from_onnx.file import Foreign, OnnxFile, OnnxFunction, OnnxGraph, OnnxNode, Parameter, Port, Size
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
-from weft.ir.errors import ArgumentError, UnsupportedError
+from weft.ir.errors import ArgumentError, Error, UnsupportedError
 
 #: Versions of ONNX's operators whose meaning the tables know.
 OLDEST, NEWEST = 1, 28
@@ -217,6 +217,8 @@ class _Reader:
             with path.open("rb") as file:
                 file.seek(start)
                 return file.read(length)
+        except Error:
+            raise
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else "its offset is not a number"
             raise ArgumentError(f"cannot read {location} for `{name}`", why=why) from None
@@ -287,8 +289,19 @@ def fault_of(node: OnnxNode, opsets: Mapping[str, int]) -> str | None:
         return f"it takes {_span(schema.min_input, schema.max_input)} inputs, not {len(node.inputs)}"
     if not schema.min_output <= len(node.outputs) <= schema.max_output:
         return f"it gives {_span(schema.min_output, schema.max_output)} outputs, not {len(node.outputs)}"
+    if empty := _empty_input(node, schema):
+        return empty
     missing = [a for a, facts in schema.attributes.items() if facts.required and a not in node.attributes]
     return f"it has no attribute {missing[0]}" if missing else _fault_of_attributes(node, schema)
+
+
+def _empty_input(node: OnnxNode, schema: Any) -> str | None:
+    """In words, which input a node leaves out that it must have."""
+    for n, name in enumerate(node.inputs):
+        said = schema.inputs[min(n, len(schema.inputs) - 1)]
+        if not name and said.option.name != "Optional":
+            return f"its input {said.name} is left empty"
+    return None
 
 
 def _fault_of_attributes(node: OnnxNode, schema: Any) -> str | None:
@@ -316,6 +329,9 @@ def fault_in_use(node: OnnxNode, opsets: Mapping[str, int], given: Sequence[Any]
     """
     if not all(g is None or hasattr(g, "dtype") for g in given):  # a sequence
         return None
+    schema = _schema(node.op, node.domain, opsets[node.domain])
+    if schema is not None and (empty := _empty_input(node, schema)):  # what calls a function may leave out its inputs
+        return empty
     helper, made = onnx().helper, onnx().numpy_helper
     number = {t: onnx().TensorProto.DataType.Value(k) for k, t in _TYPES.items()}
     ports = [(name, g) for name, g in zip(node.inputs, given) if name and g is not None]

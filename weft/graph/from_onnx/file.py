@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir.dtype import DType
+from weft.ir.errors import printable
 
 #: A size that is a number, has a name, or is left open.
 Size = int | str | None
@@ -27,8 +28,8 @@ class Port:
         return f"tensor({self.kind})"
 
     def __str__(self) -> str:
-        sizes = "…" if self.shape is None else ", ".join("?" if n is None else str(n) for n in self.shape)
-        return f"{self.name}: {self.kind if self.dtype is None else self.dtype}[{sizes}]"
+        sizes = "…" if self.shape is None else ", ".join("?" if n is None else printable(str(n)) for n in self.shape)
+        return f"{printable(self.name)}: {self.kind if self.dtype is None else self.dtype}[{sizes}]"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class OnnxNode:
     attributes: Mapping[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.full_op} `{self.name}`"
+        return printable(f"{self.full_op} `{self.name}`")
 
     @property
     def full_op(self) -> str:

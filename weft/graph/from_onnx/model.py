@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -16,7 +15,6 @@ from typing import Any
 from weft.graph.compile_graph import compile_graph
 from weft.graph.compiled import Compiled
 from weft.graph.evaluate import as_numpy
-from weft.graph.faults import place_of, reason_of
 from weft.graph.from_onnx.check import check_file
 from weft.graph.from_onnx.edge import read_model
 from weft.graph.from_onnx.file import OnnxFile, Port
@@ -27,9 +25,12 @@ from weft.graph.graph import Graph
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.arrays import Arrays
 from weft.graph.run.fast_model import NUMPY, FastModel, is_fast
+from weft.graph.run.renewed_table import RenewedTable
 from weft.ir.errors import ArgumentError, Error, InternalError, ShapeError, UnsupportedError
+from weft.ir.faults import place_of, reason_of
 from weft.ir.numerics import Numerics
-from weft.runtime.fastcall import MISS, CallTable, Specialization
+from weft.locks import new_rlock
+from weft.runtime.fastcall import MISS, Specialization
 
 #: Executables that a model keeps, for as many kinds of inputs; the oldest goes first.
 MOST_KEPT = 64
@@ -39,6 +40,10 @@ def load_onnx(source: Any, *, numerics: Numerics = "fast", device: str = "cpu") 
     """The model in a file, in bytes, or an `onnx.ModelProto`; it is compiled when first called, for ``device``."""
     file = read_model(source)
     check_file(file)
+    return OnnxModel(file, numerics, find_place(device))
+
+
+def _again(file: OnnxFile, numerics: Numerics, device: str) -> OnnxModel:
     return OnnxModel(file, numerics, find_place(device))
 
 
@@ -81,15 +86,19 @@ class OnnxModel:
         self.variants: dict[Any, _Variant] = {}
         #: inputs that sizes of other tensors depend on: an executable is for their very values
         self._decisive: frozenset[str] = frozenset()
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._sizes = OpenSizes()
         #: takes calls like some before, with arrays in the order of the inputs, without any Python
-        self._table = CallTable(len(self.inputs), len(self.outputs))
+        self._table = RenewedTable(len(self.inputs), len(self.outputs))
         for port in self.inputs:
             if port.dtype is None:
                 raise UnsupportedError(
                     f"input `{port.name}` of {file.where} is a {port.kind}", why="Weft computes with tensors of numbers"
                 )
+
+    def __reduce__(self) -> Any:
+        """A copy compiles its own code, when it is called."""
+        return _again, (self.file, self.numerics, self.place.device)
 
     def get_inputs(self) -> tuple[Port, ...]:
         """As onnxruntime has it."""

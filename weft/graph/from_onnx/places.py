@@ -17,6 +17,8 @@ class Place(Protocol):
     """Arrays are those that the executables of the place work with; values are numpy's."""
 
     arrays: Arrays
+    #: as `find_place` takes it
+    device: str
 
     def take(self, given: Any) -> Any:
         """What a caller gives, as an array."""
@@ -32,6 +34,8 @@ class Place(Protocol):
 
 class Host:
     """This machine's memory, by numpy."""
+
+    device = "cpu"
 
     def __init__(self) -> None:
         self.arrays: Arrays = NumpyArrays()
@@ -52,8 +56,8 @@ class Host:
 class Gpu:
     """The memory of one GPU, by torch. A caller who gives no array that is there gets numpy's."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: Arrays, device: str = "cuda") -> None:
+        self.arrays, self.device = arrays, device
 
     def take(self, given: Any) -> Any:
         if is_on_gpu(device_of(given)):
@@ -83,4 +87,4 @@ def find_place(device: str) -> Place:
     from weft.graph.from_torch.arrays import TorchArrays
     from weft.graph.run.cuda_processor import cuda_processor
 
-    return Gpu(TorchArrays(cuda_processor(int(match[1] or 0))))
+    return Gpu(TorchArrays(cuda_processor(int(match[1] or 0))), device)

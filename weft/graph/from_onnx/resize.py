@@ -14,9 +14,9 @@ import numpy as np
 
 from weft.graph.formulas import joints, pointwise, updates, windows
 from weft.graph.formulas.common import axis
-from weft.graph.formulas.resample import SUPPORT, taps
+from weft.graph.formulas.resample import SUPPORT, reach, taps
 from weft.graph.from_onnx.pointwise import float_only
-from weft.graph.from_onnx.table import Site, Term, check_size, facts_of, known_term, lowers
+from weft.graph.from_onnx.table import Site, Term, facts_of, known_term, lowers
 from weft.ir.errors import UnsupportedError
 
 
@@ -122,8 +122,9 @@ def _resized(t: Site, x: Term, along: list[_Axis], mode: str, where: str, neares
     if mode != "nearest":
         float_only(x)
     sizes = dict(enumerate(x.shape)) | {a.dim: a.result for a in along}
-    check_size(tuple(sizes.values()), x.dtype)
+    t.budget.check(tuple(sizes.values()), x.dtype)
     for a in along:
+        t.reserve(a.result, 8)
         at = _coordinates(a, where)
         if a.result == a.size and np.array_equal(at, np.arange(a.size)):
             continue
@@ -149,6 +150,7 @@ def _taps(t: Site, a: _Axis, at: Any, mode: str) -> tuple[Any, Any]:
     if mode not in SUPPORT:
         raise UnsupportedError(f"mode is {mode!r}")
     shrink = min(a.scale, 1.0) if t.get("antialias", 0) else 1.0
+    t.reserve(a.result * 2 * reach(mode, shrink), 8)
     cubic, inside = t.get("cubic_coeff_a", -0.75), bool(t.get("exclude_outside", 0))
     return taps(at, a.size, mode, shrink=shrink, cubic=cubic, inside_only=inside)
 
@@ -156,6 +158,7 @@ def _taps(t: Site, a: _Axis, at: Any, mode: str) -> tuple[Any, Any]:
 def _extrapolated(t: Site, x: Term, along: list[_Axis]) -> Term:
     """Elements that look outside the image have a value of their own."""
     for a in along:
+        t.reserve(a.result, 4)
         at = _coordinates(a, "tf_crop_and_resize")
         outside = (at < 0) | (at > a.size - 1)
         if outside.any():

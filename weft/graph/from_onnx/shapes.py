@@ -285,6 +285,7 @@ def _scatter_elements(t: Site, x: Term, index: Term, updates: Term) -> Term:
     if index.array is None and prod(index.shape) * x.shape[d] <= _MOST_COMPARED:
         return _scattered_along(t, x, index, updates, d)
     places = t.known(index)
+    t.reserve(places.size, 3 * x.rank)
     grid = list(np.indices(places.shape))
     grid[d] = np.where(places < 0, places + x.shape[d], places)
     return _scattered(t, x, updates, np.stack(grid, -1).reshape(-1, x.rank))
@@ -300,6 +301,7 @@ def _scatter_many(t: Site, x: Term, index: Term, updates: Term) -> Term:
         return _scattered_rows(t, x, index, updates)
     places = t.known(index)
     rows = places.reshape(-1, depth)
+    t.reserve(len(rows) * prod(x.shape[depth:]) + prod(x.shape[depth:]), 3 * x.rank)
     rows = np.where(rows < 0, rows + np.array(x.shape[:depth]), rows)
     inner = np.indices(x.shape[depth:]).reshape(x.rank - depth, prod(x.shape[depth:])).T
     every = np.concatenate([np.repeat(rows, len(inner), 0), np.tile(inner, (len(rows), 1))], 1)
@@ -318,6 +320,7 @@ def _scattered_along(t: Site, x: Term, index: Term, updates: Term, d: int) -> Te
     after = tuple(n - m for n, m in zip(x.shape, sizes))
     if not any(after):
         return made
+    t.reserve(prod(x.shape), 1)
     there = np.pad(np.ones(sizes, bool), [(0, n) for n in after])
     wide = t.make([made], joints.pad, (0,) * x.rank, after, 0)
     return t.make([known_term(there), wide, x], pointwise.where, x.dtype)
@@ -352,9 +355,11 @@ def _scattered(t: Site, x: Term, updates: Term, places: Any) -> Term:
         return x
     if (places < 0).any() or (places >= np.array(x.shape)).any():
         raise UnsupportedError(f"updates outside of {x.shape}")
+    t.reserve(len(places), 6)
     flat = np.ravel_multi_index(tuple(places.T), x.shape, mode="raise")
     values = reshape(t, updates, (prod(updates.shape),))
     for turn in _turns(flat) if how else [np.arange(len(flat))]:
+        t.reserve(prod(x.shape), 4)
         source = np.full(prod(x.shape), -1, np.int64)
         source[flat[turn]] = turn
         picked = known_term(np.maximum(source, 0).reshape(x.shape))
@@ -377,6 +382,7 @@ def _turns(flat: Any) -> list[Any]:
 
 @lowers("Compress")
 def _compress(t: Site, x: Term, test: Term) -> Term:
+    t.reserve(prod(test.shape), 1)
     kept = np.flatnonzero(t.known(test))
     if t.get("axis") is None:
         return t.make([reshape(t, x, (prod(x.shape),)), known_term(kept)], joints.take, 0, False)
@@ -385,6 +391,7 @@ def _compress(t: Site, x: Term, test: Term) -> Term:
 
 @lowers("NonZero")
 def _non_zero(t: Site, x: Term) -> Term:
+    t.reserve(prod(x.shape), 2 * x.rank)
     return known_term(np.array(np.nonzero(t.known(x)), np.int64), x.sources)
 
 

@@ -8,20 +8,20 @@ the executable is for those very values, and another is made for others.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.graph.builder import Formula, GraphBuilder, formula_program
+from weft.graph.from_onnx.budget import Budget
 from weft.graph.from_onnx.file import Foreign, OnnxNode
 from weft.graph.graph import Edge, Shape, shape_of
 from weft.ir.dtype import DType
 from weft.ir.errors import UnsupportedError
+from weft.ir.expr import Axis, Const
 from weft.ir.numpy_dtypes import convert, from_numpy
 from weft.tensor.evaluate import evaluate as evaluate_program
 from weft.tensor.program import TensorProgram
@@ -29,6 +29,8 @@ from weft.tensor.python_api import Tensor, placeholder
 
 #: How many elements a tensor may have whose values an executable is for, and one that is computed while loading.
 MOST_KNOWN = 4096
+#: And points that its formula may run over.
+_MOST_STEPS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +75,14 @@ class Site:
     """One node: its attributes, the version of its operator, and where formulas go."""
 
     def __init__(
-        self, builder: GraphBuilder, node: OnnxNode, opset: int, constants: dict[int, tuple[Any, str]]
+        self,
+        builder: GraphBuilder,
+        node: OnnxNode,
+        opset: int,
+        constants: dict[int, tuple[Any, str]],
+        budget: Budget,
     ) -> None:
-        self.builder, self.node, self.opset, self.constants = builder, node, opset, constants
+        self.builder, self.node, self.opset, self.constants, self.budget = builder, node, opset, constants, budget
 
     @property
     def op(self) -> str:
@@ -100,6 +107,11 @@ class Site:
             raise UnsupportedError("it depends on values that are only known while the model runs")
         raise NeedsValues(term.sources)
 
+    def reserve(self, count: int, of_each: int) -> None:
+        """Asks for tables of ``count`` elements, before they are made: ``of_each`` is how many words there are at most
+        for one at a time."""
+        self.budget.take(8 * count * of_each)
+
     def number(self, term: Term | None) -> Any:
         """The one value of a tensor that is known anyway, as a Python number; None of any other."""
         is_known = term is not None and term.array is not None and term.array.size == 1
@@ -119,7 +131,7 @@ class Site:
                 raise
             return empty
         for output in program.outputs:
-            check_size(shape_of(output.shape), output.dtype)
+            self.budget.check(shape_of(output.shape), output.dtype)
         if _is_small(terms, program):
             return self._evaluate(program, terms, sources)
         inputs = [self.edge(t) for t in terms]
@@ -151,7 +163,19 @@ def _kept(array: Any) -> Any:
 
 def _is_small(terms: Sequence[Term], program: TensorProgram) -> bool:
     made = sum(prod(shape_of(o.shape)) for o in program.outputs)
-    return made <= MOST_KNOWN and all(t.array is not None and t.array.size <= MOST_KNOWN for t in terms)
+    if made > MOST_KNOWN or _steps(program) > _MOST_STEPS:
+        return False
+    return all(t.array is not None and t.array.size <= MOST_KNOWN for t in terms)
+
+
+def _steps(program: TensorProgram) -> int:
+    """Points that the axes of all statements run over."""
+    return sum(prod(_extent(a) for a in statement.axes) for statement in program.statements)
+
+
+def _extent(axis: Axis) -> int:
+    lo, hi = axis.lo, axis.hi
+    return max(0, int(hi.value) - int(lo.value)) if isinstance(lo, Const) and isinstance(hi, Const) else 1
 
 
 def _empty_results(edges: Sequence[Edge], fn: Formula, args: Sequence[Hashable]) -> tuple[Term, ...] | None:
@@ -162,20 +186,6 @@ def _empty_results(edges: Sequence[Edge], fn: Formula, args: Sequence[Hashable])
     if not all(0 in s for s in shapes):
         return None
     return tuple(Term(t.dtype, s, convert(np.zeros(s, np.float32), t.dtype)) for t, s in zip(tensors, shapes))
-
-
-@cache
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def check_size(shape: Shape, dtype: DType) -> None:
-    """Refuses a tensor that cannot be."""
-    size = prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0:
-        raise UnsupportedError(f"a shape of {shape}")
-    if size > _memory():
-        raise UnsupportedError(f"a tensor of shape {shape} has {size} bytes", why="this machine has less memory")
 
 
 Lowering = Callable[..., "Term | Many | Sequence[Term | None]"]

@@ -23,6 +23,7 @@ from weft.graph.from_onnx import sequences as onnx_sequences
 from weft.graph.from_onnx import shapes as onnx_shapes
 from weft.graph.from_onnx import sums as onnx_sums
 from weft.graph.from_onnx import windows as onnx_windows
+from weft.graph.from_onnx.budget import Budget
 from weft.graph.from_onnx.check import DEEPEST, tell
 from weft.graph.from_onnx.edge import body_of, fault_in_use
 from weft.graph.from_onnx.file import Foreign, OnnxFile, OnnxFunction, OnnxGraph, OnnxNode, Parameter, needed_nodes
@@ -81,6 +82,7 @@ class _Translation:
     def __init__(self, file: OnnxFile, builder: GraphBuilder) -> None:
         self.file, self.builder = file, builder
         self.constants: dict[int, tuple[Any, str]] = {}
+        self.budget = Budget()
         self.refusals: dict[str, None] = {}
         self.depth = self.count = 0
         self.most = len(file.graph.nodes) + _MOST_NODES
@@ -150,6 +152,9 @@ class _Translation:
         except Error as refused:
             self.builder.undo(mark)
             self.refusals.setdefault(f"{node}: {refused.what}")
+        except MemoryError:
+            self.builder.undo(mark)
+            self.refusals.setdefault(f"{node}: it takes more memory than there is")
         except Exception as error:  # what no sound model has may surprise an entry; else it is the entry that is wrong
             self.builder.undo(mark)
             fault = None if node.domain else fault_in_use(node, opsets, given)
@@ -178,7 +183,7 @@ class _Translation:
         return self._call(node, function, given)
 
     def _site(self, node: OnnxNode, opsets: Mapping[str, int]) -> Site:
-        return Site(self.builder, node, opsets.get("", self.file.opsets.get("", 0)), self.constants)
+        return Site(self.builder, node, opsets.get("", self.file.opsets.get("", 0)), self.constants, self.budget)
 
     def _entry(self, node: OnnxNode, given: list[Any], opsets: Mapping[str, int]) -> Any:
         made = TABLE[node.op](self._site(node, opsets), *given)

@@ -132,6 +132,7 @@ def _max_pool(t: Site, x: Term) -> Term | tuple[Term, Term]:
         raise UnsupportedError("places counted in columns")
     top, places = t.make_all([x], windows.max_pool_places, *facts)
     image = prod(x.shape[2:])
+    t.reserve(prod(x.shape[:2]), 4)
     starts = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *(1,) * (x.rank - 2)) * image
     return top, t.make([places, known_term(starts.astype(np.int64))], pointwise.binary, "add", dt.int64)
 
@@ -144,6 +145,7 @@ def _average_pool(t: Site, x: Term) -> Term:
     if all(d == 1 for d in dilations):
         return t.make([x], windows.average_pool, kernel, strides, before, after, ceil, counts)
     total = t.make([x], windows.sum_pool, *facts)
+    t.reserve(prod(n + a + b for n, a, b in zip(x.shape[2:], before, after)), 2)
     ones = np.ones((1, 1, *x.shape[2:]), np.float32)
     if counts:
         ones = np.pad(ones, [(0, 0), (0, 0), *zip(before, after)], constant_values=1)

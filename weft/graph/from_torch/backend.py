@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.graph.compiled import Compiled
-from weft.graph.faults import reason_of
 from weft.graph.from_torch.early import workers_for
 from weft.graph.from_torch.edge import (
     compile_in_parts,
@@ -18,21 +16,23 @@ from weft.graph.from_torch.edge import (
     torch,
 )
 from weft.graph.from_torch.exported import ExportedModel, OtherWeightsError, Prepared, kind_of
-from weft.graph.from_torch.model import FxModel, Options, begin_of
+from weft.graph.from_torch.model import MOST_KEPT, Options, begin_of
 from weft.graph.from_torch.module_state import ModuleShape
-from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, BeforeCall, InParts, compile_part
+from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, BeforeCall, InParts, Remembered, compile_part
 from weft.graph.from_torch.programs import Programs
+from weft.graph.from_torch.quiet import is_tracing
 from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.what_is_called import as_module, autocast_types
 from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.run.renewed_table import RenewedTable
 from weft.ir.errors import ArgumentError, UnsupportedError
+from weft.ir.faults import reason_of
 from weft.ir.numerics import CHOICES, NUMERICS
-from weft.runtime.fastcall import MISS, CallTable
+from weft.locks import new_rlock
+from weft.runtime.fastcall import MISS
 
-#: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
-COMPILED: list[FxModel] = []
-#: Sizes that a model keeps executables for; the oldest goes first.
-MOST_KEPT = 64
+#: Models that were compiled through torch.compile in this process and are still there, for `weft.explain`.
+COMPILED = Remembered()
 
 
 def backend(gm: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_mode: Any) -> Any:
@@ -70,7 +70,7 @@ class CompiledModel:
         self.model, self.options = model, options
         #: reasons for eager calls that the user was warned of
         self._told: set[str] = set()
-        self._lock, self._table_lock = threading.RLock(), threading.RLock()
+        self._lock, self._table_lock = new_rlock(), new_rlock()
         self._begin()
 
     def _begin(self) -> None:
@@ -81,7 +81,7 @@ class CompiledModel:
         #: whether it was found to matter where tensors begin in their memory
         self._sees_memory = False
         self._sizes, self._programs = OpenSizes(), Programs()
-        self._tables: dict[tuple[Any, ...], CallTable] = {}
+        self._tables: dict[tuple[Any, ...], RenewedTable] = {}
         #: takes calls like some before without any Python: what is called, arguments that are given by name, and what
         #: nests the results
         self._fast: tuple[Callable[..., Any], tuple[str, ...], Callable[[Any], Any] | None] | None = None
@@ -105,6 +105,8 @@ class CompiledModel:
         return self._call_slowly(args, named)
 
     def _call_slowly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if is_tracing():  # of a model around this one
+            return self.model(*args, **named)
         last = self._last
         if last is not None and last.wants_gradients(()):
             return self._call_for_gradients(args, named)
@@ -167,20 +169,40 @@ class CompiledModel:
         """The model itself, or its parts; arguments that it does not take either are its own error, and all there is to
         say."""
         if isinstance(found, InParts):
-            before = BeforeCall(self.model, (args, named), keeps_copies=not found.is_called)
-            found.is_called = True
-            try:
-                made = found.call(*args, **named)
-            except Exception as error:  # the model's own, or of a model that is another while it is traced
-                reason = f"{found.reason}; in parts: {reason_of(error)}"
-                self.parts |= {key: reason for key, part in self.parts.items() if part is found}
-                if not before.restore():  # what was written would be written twice
-                    raise
-                made, found = self.model(*args, **named), reason
-        else:
-            made = self.model(*args, **named)
-        self.tell(f"{AS_EAGER}: {found}" if isinstance(found, str) else str(found), stacklevel=4)
+            return self._call_parts(found, args, named)
+        made = self.model(*args, **named)
+        self.tell(f"{AS_EAGER}: {found}", stacklevel=4)
         return made
+
+    def _call_parts(self, found: InParts, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The first call is the model's own: Dynamo is not asked about arguments that it refuses."""
+        number, found.calls = found.calls, found.calls + 1
+        if number == 0:
+            try:
+                made = self.model(*args, **named)
+            except BaseException:
+                self.parts = {key: part for key, part in self.parts.items() if part is not found}
+                raise
+            self.tell(str(found), stacklevel=5)
+            return made
+        before = BeforeCall(self.model, (args, named), keeps_copies=number == 1)
+        try:
+            return found.call(*args, **named)
+        except Exception as error:  # the model's own, or of a model that is another while it is traced
+            if not before.restore():  # what was written would be written twice
+                raise
+            made = self.model(*args, **named)
+            reason = f"{found.reason}; in parts: {reason_of(error)}"
+        self.parts |= {key: reason for key, part in self.parts.items() if part is found}
+        self.tell(f"{AS_EAGER}: {reason}", stacklevel=5)
+        return made
+
+    def refresh(self) -> None:
+        """Says that weights of the model were written to, where Weft cannot see it: as `weft.refresh`."""
+        parts = list(self.parts.values())
+        models = [part.model for part in parts if isinstance(part, ExportedModel)]
+        for model in [*models, *(m for part in parts if isinstance(part, InParts) for m in part.models)]:
+            model.expire()
 
     def tell(self, what: str, stacklevel: int) -> None:
         """How calls run that are not compiled as a whole, and why, each once."""
@@ -198,7 +220,7 @@ class CompiledModel:
                 table.remove(before)
         if now is not None:
             shape = len(now.arguments), len(now.outputs)
-            table = self._tables.setdefault((*shape, part.names, part.nested), CallTable(*shape))
+            table = self._tables.setdefault((*shape, part.names, part.nested), RenewedTable(*shape))
             if now is not before:
                 table.add(now)
             self._fast = table.call, part.names, part.nest
@@ -210,20 +232,25 @@ class CompiledModel:
         self._forget_another_model()
         leaves, spec = flatten((args, dict(named)))
         nested: tuple[Any, ...] = (str(spec), self._mode())
-        key = self._key(nested, leaves)
         try:
-            found = self.parts.get(key)
+            found = self._find(nested, leaves, lambda: self._export(args, dict(named), leaves, nested))
         except TypeError:  # a numpy array, say: nothing to remember a model by
             strange = [leaf for leaf in leaves if type(leaf).__hash__ is None]
             return f"an argument is a {type(strange[0]).__name__}" if strange else "arguments without a hash", leaves
         if isinstance(found, ExportedModel) and found.writes_shared(leaves):
-            nested = (*nested, _memories(leaves))
-            found = self.parts.get(self._key(nested, leaves))
+            return "an input that the model writes to shares memory with another", leaves
+        return found, leaves
+
+    def _find(
+        self, nested: tuple[Any, ...], leaves: Sequence[Any], make: Callable[[], ExportedModel | InParts | str]
+    ) -> ExportedModel | InParts | str:
+        """What takes calls like this, as it was found before, or is made."""
+        found = self.parts.get(self._key(nested, leaves))
         if found is None:
             with self._lock:
-                found = self.parts.get(self._key(nested, leaves)) or self._export(args, dict(named), leaves, nested)
+                found = self.parts.get(self._key(nested, leaves)) or make()
                 self._keep(self._key(nested, leaves), found)
-        return found, leaves
+        return found
 
     def _key(self, nested: tuple[Any, ...], leaves: Sequence[Any]) -> tuple[Any, ...]:
         begins = map(begin_of, leaves) if self._sees_memory else ()
@@ -281,17 +308,10 @@ class CompiledModel:
             return f"{reason}; in parts: {reason_of(error)}"
 
     @functools.cached_property
-    def _in_parts(self) -> tuple[Callable[..., Any], list[FxModel]]:
-        models: list[FxModel] = []
+    def _in_parts(self) -> tuple[Callable[..., Any], Remembered]:
+        models = Remembered()
         of_model = functools.partial(compile_part, options=self.options, models=models)
         return compile_in_parts(self.model, of_model), models
-
-
-def _memories(leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """Which tensors lie in one memory, and where in it."""
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch().Tensor)]
-    memories = [t.untyped_storage().data_ptr() for t in tensors]
-    return tuple((memories.index(m), begin_of(t)) for m, t in zip(memories, tensors))
 
 
 def compile(

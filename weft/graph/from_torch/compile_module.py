@@ -8,11 +8,11 @@ from typing import Any
 
 from weft.graph.compile_graph import compile_graph
 from weft.graph.compiled import Compiled
-from weft.graph.faults import collecting
 from weft.graph.from_torch.translate import translate
 from weft.graph.graph import Graph
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.arrays import Arrays
+from weft.ir.faults import collecting
 
 
 def compile_module(

@@ -6,13 +6,11 @@ import contextlib
 import ctypes
 import dataclasses
 import functools
-import io
-import logging
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from weft.graph.from_torch.encoder_layers import whole_layers_apart
+from weft.graph.from_torch.quiet import TRACERS, alone_while_tracing, as_if_exporting, exporting_apart, silent
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import UnsupportedError
 from weft.ir.numerics import Numerics
@@ -105,6 +103,16 @@ def static_inputs() -> frozenset[int]:
     return frozenset(getattr(metadata, "static_input_indices", None) or ())
 
 
+def after_optimizer_steps(tell: Callable[[Iterable[Any]], None]) -> None:
+    """``tell`` is called with its parameters after each step of any optimizer."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def told(optimizer: Any, _args: Any, _named: Any) -> None:
+        tell(p for group in optimizer.param_groups for p in group["params"])
+
+    register_optimizer_step_post_hook(told)
+
+
 def register_backend(fn: Callable[..., Any]) -> None:
     """Makes ``fn`` known as ``torch.compile(backend="weft")``."""
     from torch._dynamo import list_backends
@@ -115,13 +123,12 @@ def register_backend(fn: Callable[..., Any]) -> None:
 
 
 def compile_in_parts(model: Any, compile_part: Callable[..., Any]) -> Callable[..., Any]:
-    """``model`` by Dynamo: ``compile_part`` gets what it can trace; all else, and what it fails at, runs as it is."""
-    from torch._dynamo import config
-
+    """``model`` by Dynamo: ``compile_part`` gets what it can trace, and the rest runs as it is. What Dynamo fails at is
+    an error: told to suppress it, it would leave alone all modules of that class for the life of the process."""
     by_dynamo = torch().compile(model, backend=compile_part)
 
     def call(*args: Any, **named: Any) -> Any:
-        with config.patch(suppress_errors=True), _silent("_dynamo", *_TRACERS):
+        with silent("_dynamo", *TRACERS):
             return by_dynamo(*args, **named)
 
     return call
@@ -140,12 +147,13 @@ def export(module: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequ
 
     ``dims`` are, for each leaf of the arguments, the dimensions that it should be a program for all sizes of.
     """
+    from torch.export import _trace
     from torch.export import export as export_program
 
     whole = whole_on_gpu([*module.parameters(), *module.buffers(), *flatten((args, named))[0]])
     table = _without(whole)
     shapes = _dynamic_shapes(args, named, dims) if any(dims) else None
-    with torch().no_grad(), _hushed(), _telling_results(module):
+    with torch().no_grad(), alone_while_tracing(), exporting_apart(_trace), _telling_results(module):
         program = export_program(module, args, named, strict=False, dynamic_shapes=shapes)
         return program.run_decompositions(table)
 
@@ -180,7 +188,7 @@ def trace_functional(fn: Callable[..., Any], tensors: Sequence[Any], whole: Sequ
     table = _without(whole) | {linear: _one_product}
     trace = make_fx(functional, table, _allow_non_fake_inputs=True)
     kept = [*whole, linear] if whole else []
-    with torch().no_grad(), _hushed(), _as_if_exporting(), _kept_whole(kept), fake:
+    with torch().no_grad(), alone_while_tracing(), as_if_exporting(), _kept_whole(kept), fake:
         return trace(*looks)
 
 
@@ -233,20 +241,6 @@ def plain_of(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _as_if_exporting() -> Iterator[None]:
-    """Models that ask whether they are traced hear yes."""
-    names, compiler = ("_is_compiling_flag", "_is_exporting_flag"), torch().compiler
-    before = [getattr(compiler, name) for name in names]
-    try:
-        for name in names:
-            setattr(compiler, name, True)
-        yield
-    finally:
-        for name, value in zip(names, before):
-            setattr(compiler, name, value)
-
-
-@contextlib.contextmanager
 def _kept_whole(operators: Sequence[Any]) -> Iterator[None]:
     """While a program is traced, these ``operators`` are not taken apart by torch's dispatcher."""
     if not operators:
@@ -275,35 +269,6 @@ def fake_tensors() -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode()
-
-
-#: Modules of torch that log what they cannot trace.
-_TRACERS = ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes", "_export.non_strict_utils")
-
-
-@contextlib.contextmanager
-def _hushed() -> Iterator[None]:
-    """Nothing of what torch tells its own developers while it traces, in logs and in a print of how far it came: a
-    failure comes as an exception besides."""
-    with _silent(*_TRACERS), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.filterwarnings("ignore", ".* were assigned during export")  # lists of weights, which are put back
-        yield
-
-
-@contextlib.contextmanager
-def _silent(*names: str) -> Iterator[None]:
-    """These modules of torch, and those in them, log nothing."""
-    prefixes = tuple(f"torch.{name}" for name in names)
-    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.startswith(prefixes)]
-    loggers = [logger for logger in loggers if not logger.disabled]
-    try:
-        for logger in loggers:
-            logger.disabled = True
-        yield
-    finally:
-        for logger in loggers:
-            logger.disabled = False
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from weft.graph.from_torch.changes import share_memory
 from weft.graph.from_torch.edge import torch, unflatten
 from weft.graph.from_torch.model import FxModel, Options, Variant, strides_of
 from weft.graph.from_torch.module_state import Row
@@ -106,8 +107,7 @@ class ExportedModel:
             return False
         given = self.arguments(leaves)
         places = [place for place, _ in self._user if isinstance(given[place], torch().Tensor)]
-        memories = {place: given[place].untyped_storage().data_ptr() for place in {*places, *updates}}
-        return any(memories[a] == memories[b] for a in updates for b in places if a != b)
+        return any(share_memory(given[a], given[b]) for a in updates for b in places if a != b)
 
     def checked_arguments(self, leaves: Sequence[Any]) -> list[Any]:
         given = self.arguments(leaves)

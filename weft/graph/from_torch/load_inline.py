@@ -24,7 +24,7 @@ from weft.from_cuda.nvcc_options import BuildOptions, read_options
 from weft.from_cuda.program import build_program
 from weft.from_cuda.serve import Server
 from weft.graph.from_torch.edge import cpp_extension, torch
-from weft.runtime.store import default_store
+from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
 Texts = str | Sequence[str]
@@ -147,28 +147,56 @@ class Extension:
         return call
 
 
+#: Libraries of this process, by what they were made of: what one loads is not loaded twice.
+_libraries: dict[str, Path] = {}
+#: Folders with sources that are kept.
+_MOST = 64
+
+
 def _build(name: str, texts: Mapping[str, str], flags: Sequence[str], link: Sequence[str]) -> ModuleType:
     options = _options(name, flags, link)
-    key = cache_key("cuda extension", torch().__version__, *options.compile, *options.link, *texts.values())
-    kept = default_store().directory
-    folder = (_folder_until_exit() if kept is None else kept / "extensions") / key
-    folder.mkdir(parents=True, exist_ok=True)
-    options.files = [folder / file for file in texts]
-    options.output = folder / f"{name}.so"
-    if not options.output.exists():
-        for file, text in texts.items():
-            (folder / file).write_text(text)
-        aside = options.output
-        options.output = folder / f"{name}.making.so"
-        build_program(options, ahead=False)[0].replace(aside)
-        options.output = aside
-    _serve(options.output, options)
-    spec = importlib.util.spec_from_file_location(name, options.output)
+    made_of = cache_key("cuda extension", torch().__version__, *options.compile, *options.link, *texts.values())
+    options.files = _write_sources(made_of, texts)
+    key = cache_key("cuda extension", made_of, *map(str, options.files))  # a library knows its kernels by their places
+    if key not in _libraries:
+        _libraries[key] = _folder_until_exit() / f"{name}.so"
+        _libraries[key].write_bytes(_library(key, options))
+    _serve(_libraries[key], options)
+    spec = importlib.util.spec_from_file_location(name, _libraries[key])
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _library(key: str, options: BuildOptions) -> bytes:
+    """The library's code, from the store where it is there."""
+    kept = default_store().get(key)
+    if kept is not None and "library" in kept.blobs:
+        return kept.blobs["library"]
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+        options.output = Path(folder) / "extension.so"
+        code = build_program(options, ahead=False)[0].read_bytes()
+    default_store().put(key, Artifact({"kind": "cuda extension"}, {"library": code}))
+    return code
+
+
+def _write_sources(made_of: str, texts: Mapping[str, str]) -> list[Path]:
+    """The sources as files: in the same place for all processes, as code of kernels is kept by where they stand."""
+    kept = default_store().directory
+    folder = (_folder_until_exit() if kept is None else kept / "extensions") / made_of
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for file, text in texts.items():
+        handle, aside = tempfile.mkstemp(dir=folder)
+        with open(handle, "w", encoding="utf-8", errors="surrogateescape") as written:
+            written.write(text)
+        Path(aside).replace(folder / file)  # another process may be reading it
+    with contextlib.suppress(OSError):
+        folders = sorted(folder.parent.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in folders[:-_MOST]:
+            shutil.rmtree(old, ignore_errors=True)
+    return [folder / file for file in texts]
 
 
 def _folder_until_exit() -> Path:

@@ -7,20 +7,20 @@ the file's, which the system takes back while nobody reads it.
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from collections.abc import Iterable
 from typing import Any
 
 from weft.graph.from_torch.edge import torch
+from weft.locks import new_lock
 from weft.runtime.native import trim_heap
 from weft.runtime.paged_file import map_parts
 
 #: Bytes of a weight from which on it is worth a file's pages.
 LEAST = 1 << 16
 
-_lock = threading.Lock()
+_lock = new_lock()
 #: Where weights are that were mapped, in what, and how often each had been written to then.
 _mapped: dict[int, tuple[weakref.ref[Any], int]] = {}
 
@@ -63,6 +63,11 @@ def _is_alone(tensor: Any) -> bool:
 def _is_mapped(tensor: Any) -> bool:
     file, version = _mapped.get(tensor.untyped_storage().data_ptr(), (None, None))
     return file is not None and file() is not None and version == tensor._version
+
+
+def is_in_file(tensor: Any) -> bool:
+    """Whether reading values of a tensor would bring pages of a file into memory."""
+    return tensor.untyped_storage().data_ptr() in _mapped if _mapped else False
 
 
 def _bytes_of(tensor: Any) -> Any:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
-import threading
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.graph.compiled import Compiled
-from weft.graph.faults import refused
 from weft.graph.from_torch.arrays import TorchArrays
+from weft.graph.from_torch.changes import Memories, watch, witness_of
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
 from weft.graph.from_torch.kept import KeptModule
 from weft.graph.from_torch.mapped_weights import map_weights
@@ -26,13 +26,18 @@ from weft.graph.run.cuda_fast import FastRecorded
 from weft.graph.run.executable import Executable
 from weft.graph.run.fast_model import FastModel, Weight
 from weft.graph.run.processor import CPU, Processor
+from weft.graph.run.witness import Witness
 from weft.ir.errors import UnsupportedError
+from weft.ir.faults import refused
+from weft.locks import new_lock, new_rlock
 from weft.runtime.native import trim_heap
 from weft.runtime.paged_file import page_out
 from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state
 
 #: Calls after which a size gets code of its own, and sizes of a model that have such at a time, beside the first.
 HOT_CALLS, MOST_SPECIAL = 32, 4
+#: Sizes that a model keeps executables for; the oldest goes first.
+MOST_KEPT = 64
 #: Bytes of weights from which on memory is given back as soon as a model is compiled.
 LARGE = 4 << 20
 
@@ -63,13 +68,23 @@ class Variant:
     calls: int | None = None
     #: what was compiled for just these sizes meanwhile
     replacement: Variant | None = None
+    #: values of the constants, as far as they are looked at
+    seen: Witness = field(default_factory=Witness)
+    #: whether constants are known to have other values by now
+    is_expired: bool = False
 
     @property
     def newest(self) -> Variant:
         return self if self.replacement is None else self.replacement
 
+    def expire(self) -> None:
+        """Constants have other values now."""
+        self.is_expired = True
+        if self.fast is not None:
+            self.fast.forget()
 
-@dataclass
+
+@dataclass(eq=False)
 class FxModel:
     """``gm`` with inputs some of which, by place, are ``static``: the same tensors in every call.
 
@@ -94,11 +109,14 @@ class FxModel:
 
     def __post_init__(self) -> None:
         self.variants: dict[Any, Variant] = {}
-        self._lock, self._counting = threading.RLock(), threading.Lock()
+        self._lock, self._counting = new_rlock(), new_lock()
+        #: for each compilation that is under way, what it was told of changes meanwhile
+        self._told: dict[int, list[Memories | None]] = {}
         self._static = sorted(self.static)
         holders = [node for node in self.gm.graph.nodes if node.op == "placeholder"] if self.static else []
         #: the static ones that anything depends on
         self._watched = [n for n in self._static if n >= len(holders) or holders[n].users]
+        watch(self)
 
     @functools.cached_property
     def sees_memory(self) -> bool:
@@ -138,17 +156,22 @@ class FxModel:
     def _specialize(self, before: Variant, args: Sequence[Any]) -> None:
         """Code for just the sizes of ``args`` in place of that for many."""
         sizes = self.sizes.closed()
-        with no_modes(), torch().no_grad():
-            made = self._compile(args, sizes)
-        with self._lock:
-            key = next((key for key, variant in self.variants.items() if variant is before), None)
-            if key is None or made.compiled is None or not self.is_current(made, args):
-                return
-            self.sizes.values.take(sizes.values)
-            self.variants[key] = before.replacement = made
-            self.sizes.special.append(weakref.ref(made))
-            if before.fast is not None:
-                before.fast.forget()
+        with self._told_of_changes() as told:
+            with no_modes(), torch().no_grad():
+                made = self._compile(args, sizes)
+            with self._lock:
+                self._replace(before, made, args, sizes)
+                self._expire_of(made, told)
+
+    def _replace(self, before: Variant, made: Variant, args: Sequence[Any], sizes: OpenSizes) -> None:
+        key = next((key for key, variant in self.variants.items() if variant is before), None)
+        if key is None or made.compiled is None or not self.is_current(made, args):
+            return
+        self.sizes.values.take(sizes.values)
+        self.variants[key] = before.replacement = made
+        self.sizes.special = [v for v in self.sizes.special if v() is not None] + [weakref.ref(made)]
+        if before.fast is not None:
+            before.fast.forget()
 
     def find(self, args: Sequence[Any]) -> Variant:
         key = tuple(
@@ -168,11 +191,21 @@ class FxModel:
             variant = self.variants.get(key)
             if variant is not None and variant.fast is not None:
                 variant.fast.forget()
-            variant = self.variants[key] = self._compile(args)
+            with self._told_of_changes() as told:
+                variant = self.variants[key] = self._compile(args)
+                self._expire_of(variant, told)
+            self._let_go()
             page_out()
             if sum(t.nbytes for t in variant.constants) > LARGE:
                 trim_heap()
         return variant
+
+    def _let_go(self) -> None:
+        """Of more sizes than are kept, those that were compiled first."""
+        while len(self.variants) > MOST_KEPT:
+            oldest = self.variants.pop(next(iter(self.variants)))
+            if oldest.fast is not None:
+                oldest.fast.forget()
 
     def _current(self, key: Any, args: Sequence[Any]) -> Variant | None:
         variant = self.variants.get(key)
@@ -180,21 +213,45 @@ class FxModel:
         return variant if is_current else None
 
     def is_current(self, variant: Variant, args: Sequence[Any]) -> bool:
-        """Whether parameters are where they were, and unchanged as far as torch counts changes."""
+        """Whether parameters are where they were, and unchanged as far as torch counts changes and samples show any."""
+        if variant.is_expired:
+            return False
         if variant.fast is not None and all(args[n] is t for n, t in zip(self._static, variant.constants)):
             return bool(variant.fast.is_current())
-        return variant.stamps == _stamps([args[n] for n in self._watched])
+        return variant.stamps == _stamps([args[n] for n in self._watched]) and variant.seen.is_same()
+
+    def expire(self, changed: Memories | None = None) -> None:
+        """Constants that lie in ``changed`` memory have other values now; all, where none is given."""
+        for told in list(self._told.values()):
+            told.append(changed)
+        for variant in list(self.variants.values()):
+            self._expire_of(variant, [changed])
+
+    def _expire_of(self, variant: Variant, changes: Sequence[Memories | None]) -> None:
+        if any(changed is None or changed.meet(variant.constants) for changed in changes):
+            variant.expire()
+            self.sizes.values.forget()
+
+    @contextlib.contextmanager
+    def _told_of_changes(self) -> Iterator[list[Memories | None]]:
+        told: list[Memories | None] = []
+        self._told[id(told)] = told
+        try:
+            yield told
+        finally:
+            del self._told[id(told)]
 
     def _compile(self, args: Sequence[Any], sizes: OpenSizes | None = None) -> Variant:
         sizes = sizes or self.sizes
         constants = {n: args[n] for n in self._static}
         if self.options.weights == "mapped":
             map_weights(constants.values())
-        stamps = _stamps([args[n] for n in self._watched])
+        watched = [args[n] for n in self._watched]
+        stamps, seen = _stamps(watched), witness_of(watched)
         places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
         try:
             self._refuse_tensors(args)
-            sizes.values.check(*stamps)
+            sizes.values.check(stamps[0], list(zip(stamps[1], seen.digests())))
             arrays = TorchArrays(_processor(args, self.static))
             gm = at_sizes(self.gm, args)
             numerics = numerics_on(arrays.device, self.options.numerics)
@@ -209,7 +266,7 @@ class FxModel:
                 kept.save(graph, compiled)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(refused(error))
-        made = Variant(compiled, None, tuple(constants.values()), stamps, places)
+        made = Variant(compiled, None, tuple(constants.values()), stamps, places, seen=seen)
         made.calls = 0 if compiled.is_open else None
         made.fast = self._fast(made)
         return made
@@ -228,7 +285,7 @@ class FxModel:
         has_gradients = any(t.requires_grad for t in variant.constants)
         kind = FastModel if isinstance(executable, Executable) else FastRecorded
         asked = torch().is_grad_enabled if has_gradients else None, autocast_enabled()
-        return kind(executable, weights, fields, asked, left)
+        return kind(executable, weights, fields, asked, left, variant.seen)
 
     def _failed(self, reason: str) -> Variant:
         warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)

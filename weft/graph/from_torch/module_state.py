@@ -1,7 +1,11 @@
-"""What a module holds besides parameters and buffers: as it was before it was traced, and whether it still is so."""
+"""What a module holds besides parameters and buffers: as it was before it was traced, and whether it still is so; and
+a twin of it to trace."""
 
 from __future__ import annotations
 
+import copy
+import types
+from collections import OrderedDict
 from typing import Any
 
 #: What an attribute may become while a model is traced, as it says nothing about tensors.
@@ -48,6 +52,37 @@ class ModuleState:
             else:
                 now.clear()
                 now.update(had)
+
+
+def twin_of(module: Any) -> Any:
+    """A module like ``module`` and of its tensors, with dictionaries, lists and modules of its own: others may call
+    ``module`` while this one has other tensors in it. None where not all of it is in dictionaries."""
+    modules = list(module.modules())
+    if any(_is_strange(m) for m in modules):
+        return None
+    twins = {id(m): object.__new__(type(m)) for m in modules}
+    for m in modules:
+        twins[id(m)].__dict__.update({name: _own(value, twins) for name, value in m.__dict__.items()})
+    return twins[id(module)]
+
+
+def _is_strange(module: Any) -> bool:
+    kinds = [kind for kind in type(module).__mro__ if kind is not object]
+    is_own = all(isinstance(kind, type) and "__slots__" not in vars(kind) for kind in kinds)
+    return not is_own or any(kind.__module__.startswith("torch.jit") for kind in kinds)
+
+
+def _own(value: Any, twins: dict[int, Any]) -> Any:
+    """A copy of what modules are found in, with twins in place of these."""
+    if id(value) in twins:
+        return twins[id(value)]
+    if isinstance(value, types.MethodType) and id(value.__self__) in twins:
+        return types.MethodType(value.__func__, twins[id(value.__self__)])
+    if type(value) in (dict, OrderedDict):
+        return type(value)((key, _own(one, twins)) for key, one in value.items())
+    if type(value) in (list, tuple):
+        return type(value)(_own(one, twins) for one in value)
+    return copy.copy(value) if type(value) is set else value
 
 
 def _differs(now: Any, had: Any) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.graph.faults import reason_of
+from weft.graph.compiled import Compiled
 from weft.graph.from_torch.edge import (
     asks_dynamo_again,
     flatten,
@@ -19,6 +22,7 @@ from weft.graph.from_torch.edge import (
 )
 from weft.graph.from_torch.model import FxModel, Options
 from weft.graph.from_torch.symbolic import SizeResults
+from weft.ir.faults import reason_of
 
 #: Parts that are remembered for `explain`; the last ones.
 _MOST_REMEMBERED = 64
@@ -29,7 +33,52 @@ GRADIENTS = (
 AS_EAGER = "the model runs as eager PyTorch"
 
 
-def compile_part(gm: Any, example_inputs: Sequence[Any], options: Options, models: list[FxModel]) -> Any:
+class Remembered:
+    """The last models that were made, as long as somebody has them: they hold weights."""
+
+    def __init__(self) -> None:
+        self._models: list[weakref.ref[FxModel]] = []
+        #: what runs in this thread is put there, while somebody asks
+        self._asked = threading.local()
+
+    @contextlib.contextmanager
+    def called(self) -> Iterator[list[tuple[Compiled, list[Any]]]]:
+        """What this thread runs of these models within, with the tensors that it is given."""
+        calls: list[tuple[Compiled, list[Any]]] = []
+        self._asked.calls = calls
+        try:
+            yield calls
+        finally:
+            self._asked.calls = None
+
+    def call(self, model: FxModel, args: Sequence[Any]) -> list[Any]:
+        """A call of one of them."""
+        calls = getattr(self._asked, "calls", None)
+        if calls is None:
+            return model(args)
+        variant = model.find(args)
+        if variant.compiled is not None:
+            calls.append((variant.compiled, [args[n] for n in variant.places]))
+        return model.run(variant, args)
+
+    def append(self, model: FxModel) -> None:
+        self._models = [one for one in self._models if one() is not None][1 - _MOST_REMEMBERED :]
+        self._models.append(weakref.ref(model))
+
+    def clear(self) -> None:
+        self._models.clear()
+
+    def __iter__(self) -> Iterator[FxModel]:
+        return (model for one in self._models if (model := one()) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, number: int) -> FxModel:
+        return list(self)[number]
+
+
+def compile_part(gm: Any, example_inputs: Sequence[Any], options: Options, models: Remembered) -> Any:
     """What runs in place of ``gm``, of which Dynamo asks for it; what is compiled is put into ``models``."""
     if torch().is_grad_enabled() and _wants_gradients(gm, example_inputs):
         warnings.warn(f"weft: {AS_EAGER}: {GRADIENTS}", stacklevel=3)
@@ -39,13 +88,13 @@ def compile_part(gm: Any, example_inputs: Sequence[Any], options: Options, model
         sizes = SizeResults(module)
         plain = plain_results(module)
         model = FxModel(with_tensors_alone(module, sizes.places), static_inputs(), options)
-        _remember(model, models)
+        models.append(model)
 
         def run(args: list[Any]) -> list[Any]:
             given = list(args)
             args.clear()  # the caller holds nothing: what is no longer used may go
             numbers = sizes.find(given)
-            made = model(given)
+            made = models.call(model, given)
             for place, value in sorted([*plain, *numbers]):
                 made.insert(place, value)
             return made
@@ -66,15 +115,15 @@ def _wants_gradients(gm: Any, inputs: Sequence[Any]) -> bool:
     return any(isinstance(t, torch().Tensor) and t.requires_grad for t in tensors)
 
 
-def _told(gm: Any, reason: str, models: list[FxModel]) -> Any:
-    """The module as it is; the reason is kept for `explain`."""
-    _remember(FxModel(gm, reason=reason), models)
-    return gm.forward
+def _told(gm: Any, reason: str, models: Remembered) -> Any:
+    """The module as it is; the reason is kept for `explain`, as long as the module."""
+    told = FxModel(gm, reason=reason)
+    models.append(told)
 
+    def run(*args: Any) -> Any:
+        return told.gm.forward(*args)
 
-def _remember(model: FxModel, models: list[FxModel]) -> None:
-    models.append(model)
-    del models[:-_MOST_REMEMBERED]
+    return run
 
 
 class BeforeCall:
@@ -111,8 +160,9 @@ class InParts:
 
     reason: str
     call: Callable[..., Any]
-    models: list[FxModel]
-    is_called: bool = False
+    models: Remembered
+    #: how many were made
+    calls: int = 0
 
     def __str__(self) -> str:
         return f"the model is compiled in parts: {self.reason}"

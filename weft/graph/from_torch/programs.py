@@ -16,6 +16,10 @@ from weft.ir.errors import UnsupportedError
 Trace = Callable[[Sequence[frozenset[int]]], Traced]
 
 
+#: Kinds of calls that are remembered for their sizes: plain numbers among the arguments make one each.
+MOST_ALIKE = 64
+
+
 @dataclass
 class _Like:
     """Calls that differ in sizes alone."""
@@ -40,6 +44,8 @@ class Programs:
         kinds = (nested, *map(_kind, leaves))
         shapes = [tuple(leaf.shape) if isinstance(leaf, torch().Tensor) else () for leaf in leaves]
         like = self._alike.setdefault(kinds, _Like(shapes, [frozenset() for _ in leaves]))
+        while len(self._alike) > MOST_ALIKE:
+            del self._alike[next(iter(self._alike))]
         like.dims = [dims | _differing(a, b) for dims, a, b in zip(like.dims, like.first, shapes)]
         if like.program is not None and _takes(like.program, leaves):
             return like.program

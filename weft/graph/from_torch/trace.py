@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.graph.from_torch.changes import share_memory
 from weft.graph.from_torch.edge import (
     Functional,
     export,
@@ -27,11 +27,12 @@ from weft.graph.from_torch.edge import (
     with_tensors_alone,
 )
 from weft.graph.from_torch.lines import recorded_lines
-from weft.graph.from_torch.module_state import PLAIN, ModuleState
+from weft.graph.from_torch.module_state import PLAIN, ModuleState, twin_of
 from weft.graph.from_torch.nest import TENSOR
 from weft.graph.from_torch.recurrent import current_weights, whole_layers
 from weft.graph.from_torch.symbolic import refuse_sizes_of_values
 from weft.graph.from_torch.what_is_called import as_module
+from weft.graph.groups.progress import Progress
 from weft.ir.errors import ArgumentError, UnsupportedError
 
 
@@ -58,25 +59,38 @@ class Traced:
 
 def trace(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Traced:
     """``model`` for such arguments, and for all sizes of ``dims`` of each leaf of these."""
-    with whole_layers():
+    with whole_layers(), Progress(f"weft: reading {type(model).__name__}"):
         traced = None
         if not any(dims):
             with contextlib.suppress(Exception):  # whatever it is, torch.export knows more, and says so where not
-                traced = _Walk(model, args, named).walk()
+                traced = _walk(model, args, named)
         if traced is None:
             module = as_module(model)
-            traced = read_program(export(module, args, named, dims), module)
+            traced = read_program(export(twin_of(module) or module, args, named, dims), module)
     refuse_sizes_of_values(traced.gm)
     return traced
 
 
+def _walk(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Traced:
+    """By a twin of ``model``, so that others may call that meanwhile; where its code knows itself by another way than
+    ``self``, and reads the tensors of the model, by itself."""
+    twin = twin_of(as_module(model))
+    if twin is not None:
+        traced = _Walk(model, args, named, twin).walk()
+        own = {id(table[key]) for table, key in traced.homes.values()}
+        if not any(id(tensor) in own for tensor in traced.held.values()):
+            return traced
+    return _Walk(model, args, named).walk()
+
+
 @dataclass
 class _Walk:
-    """One call of a model with tensors that have no memory."""
+    """One call of a model, or of its ``twin``, with tensors that have no memory."""
 
     model: Any
     args: tuple[Any, ...]
     named: dict[str, Any]
+    twin: Any = None
     homes: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     updates: dict[int, int] = field(default_factory=dict)
@@ -85,6 +99,7 @@ class _Walk:
 
     def __post_init__(self) -> None:
         self.module = as_module(self.model)
+        self.called = self.module if self.twin is None else self.twin
 
     def walk(self) -> Traced:
         self._find_state()
@@ -103,7 +118,7 @@ class _Walk:
                 called[n] = one.tensor
             args, named = unflatten(called, nested)
             with self._swapped([g.tensor for g in given]):
-                made = self.module(*args, **named)
+                made = self.called(*args, **named)
             return self._outputs(given, made)
 
         with recorded_lines():
@@ -118,31 +133,29 @@ class _Walk:
         return Traced(with_tensors_alone(gm), homes, held, places, self.updates, self.results, self.specification)
 
     def _find_state(self) -> None:
-        for path, module in self.module.named_modules():
-            for table in (module._parameters, module._buffers, module.__dict__):
-                for key, tensor in table.items():
-                    if isinstance(tensor, torch().Tensor):
-                        self.homes.append((table, key))
-                        self.names.append(f"{path}.{key}" if path else key)
+        for path, table, key in _tensors_of(self.module):
+            self.homes.append((table, key))
+            self.names.append(f"{path}.{key}" if path else key)
 
     @contextlib.contextmanager
     def _swapped(self, tensors: Sequence[Any]) -> Iterator[None]:
         """The module with these parameters and buffers; it is left as it was, whatever it did."""
-        before = [table[key] for table, key in self.homes]
-        for (table, key), tensor in zip(self.homes, tensors):
+        places = [(table, key) for _, table, key in _tensors_of(self.called)]
+        before = [table[key] for table, key in places]
+        for (table, key), tensor in zip(places, tensors):
             table[key] = tensor
         try:
-            with current_weights(self.module):
-                state = ModuleState(self.module)
+            with current_weights(self.called):
+                state = ModuleState(self.called)
                 try:
                     yield
-                    is_same = all(table.get(key) is tensor for (table, key), tensor in zip(self.homes, tensors))
+                    is_same = all(table.get(key) is tensor for (table, key), tensor in zip(places, tensors))
                     if not is_same or state.has_other_tensors():
                         raise UnsupportedError("a model that changes itself")
                 finally:
                     state.restore()
         finally:
-            for (table, key), tensor in zip(self.homes, before):
+            for (table, key), tensor in zip(places, before):
                 table[key] = tensor
 
     def _outputs(self, given: Sequence[Functional], made: Any) -> tuple[Any, ...]:
@@ -160,8 +173,7 @@ class _Walk:
 
     def _refuse_shared_updates(self, tensors: Sequence[Any]) -> None:
         """Two inputs in one memory are two tensors to the walk: a write to one is not seen by the other."""
-        memories = Counter(t.untyped_storage().data_ptr() for t in tensors)
-        if any(memories[tensors[place].untyped_storage().data_ptr()] > 1 for place in self.updates):
+        if any(share_memory(tensors[a], b) for a in self.updates for n, b in enumerate(tensors) if n != a):
             raise UnsupportedError("a write to memory that two inputs share")
 
     def _rename(self, gm: Any, user: Sequence[int]) -> None:
@@ -170,6 +182,13 @@ class _Walk:
         holders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         for node, name in zip(holders, [*self.names, *(said[n] for n in user)], strict=True):
             node._rename(re.sub(r"\W", "_", name))
+
+
+def _tensors_of(module: Any) -> list[tuple[str, dict[str, Any], str]]:
+    """Parameters, buffers and attributes: in which module of ``module``, in which dictionary, under which key."""
+    tables = [(path, table) for path, m in module.named_modules() for table in (m._parameters, m._buffers, m.__dict__)]
+    found = [(path, table, key, value) for path, table in tables for key, value in table.items()]
+    return [(path, table, key) for path, table, key, value in found if isinstance(value, torch().Tensor)]
 
 
 def _check(gm: Any) -> None:

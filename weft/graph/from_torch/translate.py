@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.graph.builder import GraphBuilder
-from weft.graph.faults import refused
 from weft.graph.from_torch import attention as _attention  # noqa: F401  which fill the table
 from weft.graph.from_torch import pointwise as _pointwise  # noqa: F401
 from weft.graph.from_torch import resize as _resize  # noqa: F401
@@ -20,6 +19,7 @@ from weft.graph.from_torch.sees_memory import OF_MEMORY
 from weft.graph.from_torch.table import TABLE, Entry, Site
 from weft.graph.graph import Call, Edge, Graph, Ref
 from weft.ir.errors import UnsupportedError
+from weft.ir.faults import refused
 from weft.ir.numerics import Numerics
 
 #: Calls that only say what tracing knows anyway.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from weft.graph.faults import refused
 from weft.graph.graph import Fragment
 from weft.graph.groups.compile_group import Prepared
 from weft.graph.groups.group_code import GroupCode
@@ -14,6 +13,7 @@ from weft.graph.groups.storage import Storage
 from weft.graph.groups.take_turns import take_turns
 from weft.graph.groups.window_edges import WindowPair, find_pairs
 from weft.graph.run.processor import Processor
+from weft.ir.faults import refused
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 

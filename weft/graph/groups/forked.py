@@ -16,6 +16,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from weft.interpreters import python_command, python_environment
+
 
 class Forked:
     """One process, as far as others speak to it; it is there when its first answer, its number, is."""
@@ -28,16 +30,16 @@ class Forks:
     """``count`` processes that serve tasks as `weft.graph.groups.workers.serve` does, after one did ``first``."""
 
     def __init__(self, count: int, first: Callable[[None], object]) -> None:
-        from weft.graph.groups.workers import environment
-
         given = [(os.pipe(), os.pipe()) for _ in range(count)]
         theirs = [(tasks[0], answers[1]) for tasks, answers in given]
         self.processes = [Forked(os.fdopen(t[1], "wb"), os.fdopen(a[0], "rb")) for t, a in given]
-        command = [sys.executable, "-c", f"import {__name__} as here; here.serve_forks({theirs})"]
+        command = python_command(f"import {__name__} as here; here.serve_forks({theirs})")
         passed = [end for ends in theirs for end in ends]
         # One thread for numpy, too: what has several must not fork.
         alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=passed, env=environment() | alone)
+        self._server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, pass_fds=passed, env=python_environment() | alone
+        )
         for end in passed:
             os.close(end)
         assert self._server.stdin is not None

@@ -15,6 +15,7 @@ from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.progress import Progress
 from weft.graph.groups.workers import EARLY, Workers
 from weft.graph.run.processor import Processor
+from weft.graph.watch import WATCHER
 from weft.ir.errors import TargetError
 from weft.ir.expr import Expr
 from weft.ir.stmt import Kernel as LoopKernel
@@ -237,7 +238,10 @@ class GroupCode:
         expected, plan = (facts["expected"], facts["bound"]), group.definition.how.plan
         tensors = dict(zip((name for name, _ in special.params), group.tensors))
         shared = tuple((tensors[output], tensors[given]) for output, given in facts["in place"] if given in tensors)
-        return Kernel(group.program, special, group.tensors, fixed, keeps, *expected, plan, bool(group.sizes), shared)
+        made = Kernel(group.program, special, group.tensors, fixed, keeps, *expected, plan, bool(group.sizes), shared)
+        if (watcher := WATCHER.get()) is not None:
+            watcher.loaded(made, self._task(group).build())
+        return made
 
     def _possible(self, group: Prepared) -> Prepared:
         """``group``, or the same for its very sizes where no schedule leaves them open."""

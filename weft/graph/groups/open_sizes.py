@@ -34,6 +34,8 @@ from weft.tensor.program import TensorProgram
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.0)?(?![\w.])")
 #: Open sizes of a program at most, and texts of one group that are compared.
 MOST_SIZES, MOST_TEXTS = 3, 4
+#: Prices of a program at other sizes that are looked at.
+MOST_PRICES = 64
 
 
 def size_name(place: int) -> str:
@@ -220,8 +222,10 @@ class OpenSizes:
         for numbers, seconds in known:
             if all(self._follows(a, b) for a, b in zip(numbers, text.numbers)):
                 return seconds
-        known.append((text.numbers, price()))
-        return known[-1][1]
+        found = price()
+        known.append((text.numbers, found))
+        del known[:-MOST_PRICES]
+        return found
 
     def _follows(self, first: int, now: int) -> bool:
         """Whether a number is what it was, or changed as a size of the inputs did."""

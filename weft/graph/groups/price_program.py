@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
@@ -116,4 +117,6 @@ def _price(processor: Processor, program: TensorProgram, constants: frozenset[st
 
 def _kept(key: str) -> float | None:
     kept = default_store().get(key)
-    return None if kept is None or "expected" not in kept.metadata else float(kept.metadata["expected"])
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # of something else under our key
+        return None if kept is None else float(kept.metadata["expected"])
+    return None

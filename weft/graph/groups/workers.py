@@ -23,8 +23,10 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 
-from weft.graph.faults import is_fault
 from weft.graph.groups.forked import Forked, Forks
+from weft.interpreters import python_command, python_environment
+from weft.ir.faults import is_fault
+from weft.locks import new_condition
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -62,7 +64,7 @@ class Workers(Generic[T, R]):
         self._begun: set[str] = set()
         self._kept: dict[str, R | Exception] = {}
         self._threads: list[threading.Thread] = []
-        self._wake, self._is_closed = threading.Condition(), False
+        self._wake, self._is_closed = new_condition(), False
         self._forks: Forks | None = None
         self._new: set[_Process] = set()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -214,15 +216,9 @@ def _can_start() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False) and os.name == "posix"
 
 
-def environment() -> dict[str, str]:
-    """For another interpreter. That of a virtual environment finds its packages itself; what was added to the path it
-    must be told."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-
-
 def _start() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", f"import {__name__} as here; here.serve_pipes()"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
+    command = python_command(f"import {__name__} as here; here.serve_pipes()")
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=python_environment())
 
 
 def serve_pipes() -> None:

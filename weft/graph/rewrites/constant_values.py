@@ -16,6 +16,8 @@ from weft.ir.errors import Error
 from weft.runtime.arrays import describe
 
 _NUMBERS = itertools.count()
+#: Entries that may be there without being looked through.
+_FEW = 256
 #: Gives what was made; None where it is gone.
 _Reference = Callable[[], Any]
 
@@ -30,12 +32,14 @@ class _Made(NamedTuple):
 
 @dataclass
 class ConstantValues:
-    """``versions`` says how often what is at an address was written to: tensors of the user."""
+    """``versions`` says what changes where what is at an address was written to: tensors of the user."""
 
-    versions: dict[int, int] = field(default_factory=dict)
+    versions: dict[int, Hashable] = field(default_factory=dict)
     _made: dict[Hashable, _Made] = field(default_factory=dict)
     #: arrays that were made, by where they are, and what tells each apart
     _places: dict[int, tuple[_Reference, Hashable]] = field(default_factory=dict)
+    #: entries from which on those that nobody needs are looked for
+    _many: int = field(default_factory=lambda: _FEW)
 
     def identity(self, array: Any) -> Hashable:
         """Differs for arrays of different values, as long as these are there; the same for one that is made again."""
@@ -57,7 +61,22 @@ class ConstantValues:
         for place, (value, reference) in enumerate(zip(values, references)):
             if (pointer := _pointer(value)) is not None:
                 self._places[pointer] = reference, (number, place)
+        if len(self._made) > self._many or len(self._places) > self._many:
+            self._let_go()
         return values
+
+    def _let_go(self) -> None:
+        """Of what is gone: all that nothing that is there was made of."""
+        self._places = {at: one for at, one in self._places.items() if one[0]() is not None}
+        needed = {key for key, made in self._made.items() if any(value() is not None for value in made.values)}
+        keys = {made.number: key for key, made in self._made.items()}
+        ahead = list(needed)
+        while ahead:
+            origins = {keys[n] for n in _numbers_in(ahead.pop()) if n in keys} - needed
+            needed |= origins
+            ahead += origins
+        self._made = {key: made for key, made in self._made.items() if key in needed}
+        self._many = max(_FEW, 2 * len(self._made), 2 * len(self._places))
 
     def _known(self, pointer: int) -> Hashable | None:
         reference, identity = self._places.get(pointer, (None, None))
@@ -68,7 +87,7 @@ class ConstantValues:
         pointer = describe(array).pointer
         return pointer not in self.versions and self._known(pointer) is None
 
-    def check(self, pointers: Sequence[int], versions: Sequence[int]) -> None:
+    def check(self, pointers: Sequence[int], versions: Sequence[Hashable]) -> None:
         """Forgets all where tensors of the user have been written to since, or are others."""
         now = dict(zip(pointers, versions))
         if any(self.versions.get(pointer) != version for pointer, version in now.items()):
@@ -87,6 +106,11 @@ class ConstantValues:
         """What another made of the same constants."""
         self._made |= other._made
         self._places |= other._places
+
+
+def _numbers_in(key: Any) -> list[int]:
+    """Of what was made that something was made of."""
+    return [identity[0][0] for identity in key[1] if isinstance(identity[0], tuple)]
 
 
 def _reference(value: Any) -> _Reference:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.graph.faults import refused
 from weft.graph.graph import Call, Edge
 from weft.graph.run.arrays import Arrays
 from weft.ir.dtype import DType
+from weft.ir.faults import refused
 from weft.tensor.program import TensorProgram
 
 

@@ -6,10 +6,10 @@ A fault in one costs that rewrite: the graph from before it is kept, with a warn
 from __future__ import annotations
 
 import functools
+import time
 import warnings
 from collections.abc import Callable, Iterator
 
-from weft.graph.faults import refused
 from weft.graph.graph import Graph, check_graph
 from weft.graph.rewrites.choose_layouts import choose_layouts
 from weft.graph.rewrites.copy_parts import copy_parts
@@ -23,6 +23,8 @@ from weft.graph.rewrites.row_order import row_order
 from weft.graph.rewrites.whole_attention import whole_attention
 from weft.graph.rewrites.winograd import winograd
 from weft.graph.run.arrays import Arrays
+from weft.graph.watch import WATCHER
+from weft.ir.faults import refused
 from weft.ir.numerics import is_fast
 
 Rewrite = Callable[[Graph], Graph]
@@ -70,9 +72,13 @@ def _rewrites(graph: Graph, arrays: Arrays, fold: Rewrite) -> Iterator[tuple[str
 
 def tried(name: str, rewrite: Rewrite, graph: Graph) -> Graph:
     """``graph`` rewritten, or as it is where that fails or gives what is no graph."""
+    start, watcher = time.perf_counter(), WATCHER.get()
     try:
         rewritten = rewrite(graph)
-        return rewritten if rewritten is graph else check_graph(rewritten)
+        made = rewritten if rewritten is graph else check_graph(rewritten)
+        if watcher is not None:
+            watcher.rewritten(name, graph, made, time.perf_counter() - start)
+        return made
     except Exception as error:
         warnings.warn(f"weft: {graph.name} is compiled without {name}: {refused(error)}", stacklevel=2)
         return graph

@@ -28,8 +28,6 @@ from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.simplify_values import simplify_subscript
 from weft.tensor.specialize import axis_ranges
 
-#: Elements of a row of queries that libraries' kernels take: a multiple of the first, up to the second.
-EVEN_WIDTH, MOST_WIDTH = 8, 128
 _Axes = tuple[Var, Var, Var, Var]
 
 
@@ -39,11 +37,9 @@ def whole_attention(graph: Graph, costs: Costs) -> Graph:
     additions = Additions(graph, costs)
     placed: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        is_wanted = isinstance(node, Fragment) and all(wanted(graph.edges[name].dtype) for name in node.inputs)
-        found = _Reader(graph).read(node) if is_wanted and isinstance(node, Fragment) else None
-        made = None if found is None else _nodes(additions, found)
-        if made is not None:
-            placed[node.name] = made
+        found = _Reader(graph).read(node) if isinstance(node, Fragment) else None
+        if found is not None and all(wanted(graph.edges[x].dtype, found.width, found.features) for x in node.inputs):
+            placed[node.name] = _nodes(additions, found)
     if not placed:
         return graph
     nodes = [new for node in graph.nodes for new in placed.get(node.name, [node])]
@@ -60,10 +56,15 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Attention:
-    """``node`` makes what attention does, in another shape; ``rest`` is added to each score."""
+    """``node`` makes what attention does, in another shape; ``rest`` is added to each score.
+
+    ``sizes`` are those of the axes; queries and keys have ``width`` elements, values and results ``features``.
+    """
 
     node: Fragment
-    sizes: tuple[int, int, int, int, int]
+    sizes: tuple[int, int, int, int]
+    width: int
+    features: int
     q: _Source
     k: _Source
     v: _Source
@@ -103,8 +104,7 @@ class _Reader:
         q, more = self._scaled(self._factor(product.inputs[0], (rows, width), turned=False))
         k = self._factor(product.inputs[1], (width, columns), turned=True)
         v = self._factor(mix.inputs[1], (columns, features), turned=False)
-        sizes = (batch, heads, rows, columns, width)
-        return _Attention(mix, sizes, q, k, v, scale * more, rest) if width == features else None
+        return _Attention(mix, (batch, heads, rows, columns), width, features, q, k, v, scale * more, rest)
 
     def _joined(self, shape: Shape) -> tuple[Expr, ...]:
         """The subscripts under which a tensor of such a shape has element ``b, h, s, t``; heads may be in the batch."""
@@ -275,13 +275,11 @@ def _number(e: Expr) -> float | None:
     return float(e.value) if isinstance(e, Const) else None
 
 
-def _nodes(additions: Additions, found: _Attention) -> list[Node] | None:
+def _nodes(additions: Additions, found: _Attention) -> list[Node]:
     """Attention, the views that it reads, and its result as ``found.node`` made it."""
-    batch, heads, rows, columns, width = found.sizes
-    if width % EVEN_WIDTH or width > MOST_WIDTH:
-        return None
+    (batch, heads, rows, columns), features = found.sizes, found.features
     made: list[Node] = []
-    sizes = {"q": (rows, width), "k": (columns, width), "v": (columns, width)}
+    sizes = {"q": (rows, found.width), "k": (columns, found.width), "v": (columns, features)}
     given = [
         _view(additions, f"{found.node.name}_{name}", getattr(found, name), (batch, heads, *size), made)
         for name, size in sizes.items()
@@ -295,7 +293,12 @@ def _nodes(additions: Additions, found: _Attention) -> list[Node] | None:
     names = [additions.fresh(f"{found.node.name}_{name}") for name in ("whole", "sums")]
     for name, output in zip(names, program.outputs):
         additions.edges[name] = Edge(name, output.dtype, shape_of(output.shape))
-    beside = (rows * heads * width, width, heads * width, 1)  # heads side by side in each row, as libraries give them
+    beside = (
+        rows * heads * features,
+        features,
+        heads * features,
+        1,
+    )  # heads side by side in each row, as libraries give them
     additions.edges[names[0]] = replace(additions.edges[names[0]], strides=beside)
     origin = found.node.origin
     made.append(Fragment(additions.fresh(f"{names[0]}_node"), program, tuple(given), tuple(names), library, origin))

@@ -6,11 +6,11 @@ in several threads, have memory of their own.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from weft.locks import new_lock
 from weft.runtime.arrays import aligned_bytes
 
 #: Bytes that may rest beside what the largest size needs.
@@ -33,7 +33,7 @@ class Arenas:
 
     def __init__(self) -> None:
         self._users: weakref.WeakSet[User] = weakref.WeakSet()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._largest = 0
 
     def take(self, size: int, user: User) -> Any:

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from weft.locks import in_child, new_lock
+
 #: Seconds that the end of the process waits for a piece that runs then.
 _PATIENCE = 5.0
 
@@ -16,15 +18,19 @@ class Background:
     """Pieces of work in the order in which they are asked for; what one raises is nobody's business."""
 
     def __init__(self) -> None:
+        self._lock = new_lock()
+        self.begin()
+
+    def begin(self) -> None:
+        """With nothing to do and no thread."""
         self._queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
         self._is_ending = False
 
     def submit(self, work: Callable[[], object]) -> None:
         self._queue.put(work)
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():  # none runs in a process that was forked
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="weft background", daemon=True)
                 self._thread.start()
                 atexit.register(self._end)
@@ -49,3 +55,4 @@ class Background:
 
 
 BACKGROUND = Background()
+in_child(BACKGROUND.begin)  # what was asked for before the fork is done by the parent

@@ -10,7 +10,6 @@ memory however many threads call.
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from collections import OrderedDict
@@ -26,6 +25,7 @@ from weft.graph.run.cuda_fast import Changes, RecordedState
 from weft.graph.run.cuda_steps import CudaSteps, Memory, makes
 from weft.graph.run.segments import Step
 from weft.ir.errors import ArgumentError
+from weft.locks import new_lock
 
 #: Graphs that a process keeps recorded, those called last: each has memory for the tensors between its steps.
 MOST_RECORDED = 16
@@ -58,7 +58,7 @@ class CudaExecutable:
         self.made = list(dict.fromkeys(graph.outputs))
         self.is_direct = self._is_direct()
         self.state = RecordedState()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._recorded: _Recorded | None = None
         self._calls = 0
 
@@ -172,14 +172,21 @@ _recorded: OrderedDict[int, weakref.ref[CudaExecutable]] = OrderedDict()
 
 def _keep(executable: CudaExecutable) -> None:
     """``executable`` was called last; beyond `MOST_RECORDED` the others lose their graphs."""
-    if id(executable) in _recorded:
-        _recorded.move_to_end(id(executable))
-        return
-    _recorded[id(executable)] = weakref.ref(executable)
+    number = id(executable)
+    known = _recorded.get(number)
+    if known is None or known() is not executable:  # it may have the number of one that is gone
+        known = weakref.ref(executable, lambda gone: _gone(number, gone))
+    _recorded[number] = known
+    _recorded.move_to_end(number)
     while len(_recorded) > MOST_RECORDED:
         oldest = _recorded.popitem(last=False)[1]()
         if oldest is not None:
             oldest.forget()
+
+
+def _gone(number: int, executable: weakref.ref[CudaExecutable]) -> None:
+    if _recorded.get(number) is executable:
+        del _recorded[number]
 
 
 def _why_not_recorded(graph: Graph, steps: Sequence[Step]) -> str | None:

@@ -43,6 +43,8 @@ SHALLOW_RATE = 0.05
 LIBRARY_CALL, LIBRARY_STEP = 3e-6, 1.2e-9
 #: Columns of 16-bit elements that matrix units and accesses of 16 bytes take at a time.
 EVEN = 8
+#: The most elements of a row of queries that libraries' attention takes.
+_MOST_WIDTH = 128
 
 
 class Cuda:
@@ -59,8 +61,10 @@ class Cuda:
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
 
-    def wants_whole_attention(self, dtype: DType) -> bool:
-        return dtype.is_narrow_float  # libraries have no other
+    def wants_whole_attention(self, dtype: DType, width: int, features: int) -> bool:
+        """As libraries have it."""
+        fits = width == features and width % EVEN == 0 and width <= _MOST_WIDTH
+        return dtype.is_narrow_float and fits
 
     @property
     def machine(self) -> GpuMachine:

@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.graph.graph import dense_strides
+from weft.graph.run import witness
 from weft.graph.run.executable import Executable
 from weft.graph.run.run_table import CONSTANTS, FUNCTIONS, RUN_TABLE, STRUCTURES, run_table_symbols
+from weft.graph.run.witness import Witness
 from weft.runtime.dict_version import dict_version_offset
 from weft.runtime.fastcall import Specialization, TensorLayout, fast_calls_available
 from weft.runtime.fastcall_text import MISSED, NUMPY, PYTHON_FUNCTIONS, TORCH
@@ -26,8 +28,9 @@ from weft.runtime.torch_layout import StateFields, TensorState
 
 #: What machine code knows of a model. ``owner`` is an object that lives while a call runs; 0 where it is gone.
 #: ``left`` is how many calls machine code takes before one goes to Python; below zero, all. ``grad_enabled`` and
-#: ``autocast_enabled`` are asked in every call, which is Python's where the answer is yes (0: not asked).
-MODEL = ("owner", "weights", "nweights", "grad_enabled", "autocast_enabled", "left")
+#: ``autocast_enabled`` are asked in every call, which is Python's where the answer is yes (0: not asked). ``samples``
+#: are values of the weights, see `witness`.
+MODEL = ("owner", "weights", "nweights", "samples", "nsamples", "grad_enabled", "autocast_enabled", "left")
 #: And what of one that is a table of kernels.
 TABLE = ("patches", "npatches", "frames", "nrows")
 #: A weight: the dictionary that has it under a key (0: none), the object that must be there, the dictionary's version
@@ -72,14 +75,14 @@ def answers_yes(ask):
 
 
 def weft_is_current(model: Model):
-    """Whether weights are where they were, and unchanged as far as torch counts changes."""
+    """Whether weights are where they were, and unchanged as far as torch counts changes and their samples show any."""
     for i in range(model.nweights):
         weight: Weight = model.weights + i * weight_size
         if weight.table != 0 and not is_there(weight, weight.table):
             return 0
         if weight.structure != 0 and not is_unchanged(weight, weight.structure):
             return 0
-    return 1
+    return is_same(model.samples, model.nsamples)
 
 
 def is_there(weight: Weight, table: Dict):
@@ -130,16 +133,22 @@ def load_calls(source: NativeModule, given: Mapping[str, int], model_slot: int, 
     """
     version = dict_version_offset()
     structures = {
-        **source.structures, "Weight": words(*WEIGHT), "Dict": {"version": (version or 0, "i64")},
+        **witness.STRUCTURES, **source.structures, "Weight": words(*WEIGHT), "Dict": {"version": (version or 0, "i64")},
         "Tensor": {name: (getattr(fields, name), "i64") for name in ("storage", "offset", "counter")},
         "Storage": {"data": (fields.data, "i64")}, "Counter": {"version": (fields.version, "i32")},
     }  # fmt: skip
-    constants = {**source.constants, "weight_size": 8 * len(WEIGHT), "model_slot": model_slot, "missed": MISSED}
+    constants = {
+        **witness.CONSTANTS,
+        **source.constants,
+        "weight_size": 8 * len(WEIGHT),
+        "model_slot": model_slot,
+        "missed": MISSED,
+    }
     constants["has_versions"] = 0 if version is None else 1
     functions = {name: PYTHON_FUNCTIONS[name] for name in _FUNCTIONS} | {"PyDict_GetItem": "ptr (ptr, ptr)"}
     symbols = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in functions}
     declared = {**functions, **source.functions}
-    module = NativeModule(source.source + CHECKS, constants, structures, declared, ("object_false",))
+    module = NativeModule(source.source + witness.IS_SAME + CHECKS, constants, structures, declared, ("object_false",))
     return load_native(module, {**symbols, **given, "object_false": id(False)})
 
 
@@ -170,15 +179,17 @@ class FastModel:
         fields: StateFields | None = None,
         asked: tuple[Any, Any] = (None, None),
         calls: int = -1,
+        seen: Witness | None = None,
     ) -> None:
         """``asked`` are functions that say whether gradients are on, where some weight may have them, and whether
         types are chosen automatically; ``calls`` is how many calls are taken before `is_spent` is true, and is asked
-        by Python; below zero, it never is."""
-        self._weights, self._asked = tuple(weights), asked
+        by Python; below zero, it never is. ``seen`` is what values the weights had."""
+        self._weights, self._asked, self._seen = tuple(weights), asked, seen or Witness()
         self._fields = fields or _NO_FIELDS
         self._memory = [_words([field for w in weights for field in _weight_fields(w)])]
         functions = [0 if ask is None else id(ask) for ask in asked]
-        common = [id(executable), ctypes.addressof(self._memory[0]), len(weights), *functions, calls]
+        checked = ctypes.addressof(self._memory[0]), len(weights), *self._seen.samples
+        common = [id(executable), *checked, *functions, calls]
         self._record = _words([*common, *self._own_words(executable)])
         self._count = len(executable.graph.inputs) + len(executable.made)
 

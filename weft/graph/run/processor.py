@@ -55,8 +55,9 @@ class Processor(Protocol):
     def folds_narrow(self, graph: Graph) -> bool:
         """Whether scales go into weights of 16 bits too, which are rounded once more then."""
 
-    def wants_whole_attention(self, dtype: DType) -> bool:
-        """Whether attention of this type that is written out is better one formula, for one kernel or a library."""
+    def wants_whole_attention(self, dtype: DType, width: int, features: int) -> bool:
+        """Whether attention of this type that is written out is better one formula, for one kernel or a library; rows
+        of queries and keys have ``width`` elements, those of values ``features``."""
 
     @property
     def has_winograd(self) -> bool:
@@ -144,7 +145,7 @@ class Cpu:
     has_winograd = joins_windows = writes_in_joins = True
     tasks_for_workers = 8
 
-    def wants_whole_attention(self, dtype: DType) -> bool:
+    def wants_whole_attention(self, dtype: DType, width: int, features: int) -> bool:
         return True  # scores then stay in the caches near a core
 
     @property

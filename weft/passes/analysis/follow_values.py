@@ -264,7 +264,7 @@ class Follower:
             case Var():
                 return self.held.get(e.name, Held())
             case Const():
-                if e.type.is_float:
+                if e.type.is_float or int(e.value) > np.iinfo(np.int64).max:  # the greatest uint64, of a minimum
                     return Held(values=np.full(threads.count, self.values.constant(e), np.int64))
                 return Held(np.full(threads.count, int(e.value), np.int64))
             case Load() if e.buffer.name in self.arrays:

@@ -12,6 +12,7 @@ PASSES = (
         only_if="hardware intrinsics",
         options="machine_name, missing_for",
     ),
+    _pass("turn_ordered_loops", only_if="turns", options="fast"),
     _pass("lower_blocks", gives="no blocks", only_if="blocks"),
     _pass("lower_reduce", gives="no reductions", only_if="reductions"),
     _pass("inline_indices", needs="no blocks", only_if="thread loops"),

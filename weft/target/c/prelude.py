@@ -83,6 +83,13 @@ _TEXTS = {
 _FLOATS = {
     "min_nan": "static inline F min_nan_S(F a, F b) { return a <= b || a != a ? a : b; }",
     "max_nan": "static inline F max_nan_S(F a, F b) { return a >= b || a != a ? a : b; }",
+    # Minima and maxima under strict numerics: -0 is less than 0.
+    "min_strict": """static inline F min_strict_S(F a, F b) {
+  return a == b ? (copysign_f(1, a) < 0 ? a : b) : a < b || a != a ? a : b;
+}""",
+    "max_strict": """static inline F max_strict_S(F a, F b) {
+  return a == b ? (copysign_f(1, a) < 0 ? b : a) : a > b || a != a ? a : b;
+}""",
     "sigmoid": """static inline F sigmoid_S(F x) {
   const F e = exp_f(-fabs_f(x));
   return (x >= 0 ? 1 : e) / (1 + e);

@@ -203,7 +203,8 @@ def _infix(op: str, left: Code, right: Code) -> Code:
 
 def _float_binary(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
     if e.op in ("min", "max"):
-        return Code(f"{f.program.overloaded(f'{e.op}_nan', value_type(e.dtype))}({left.text}, {right.text})")
+        name = f"{e.op}_nan" if f.program.fast else f"{e.op}_strict"
+        return Code(f"{f.program.overloaded(name, value_type(e.dtype))}({left.text}, {right.text})")
     return emit_round_text(f, _infix(e.op, left, right), e.dtype)
 
 

@@ -57,6 +57,7 @@ def emit_module(
     module.lines = LineTable(shown_as) if shown_as else None
     numbers = {(s.message, s.span): n for n, s in enumerate(sites, 1)}
     program = Program(module, machine, entry_name(kernel), numbers, assigned_names(kernel.body))
+    program.zeros_are_alike = fast
     program.contract, program.math = contract or fast, MATH | FAST_MATH if fast else MATH
     b = _start_function(program, repeated_starts(kernel.body))
     f = Function(program, b, b.load("ptr", _slot(b, len(kernel.params)), align=8))

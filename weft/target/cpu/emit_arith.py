@@ -11,6 +11,7 @@ from weft.ir.dtype import DType, index
 from weft.ir.expr import idx
 from weft.ir.fold import fold_binary, fold_compare
 from weft.target.cpu.emit_context import I64, Function, add, literal_of, multiply
+from weft.target.cpu.emit_extremes import Extreme, emit_extreme
 from weft.target.cpu.llvm_values import Value, constant
 
 Emit = Callable[[Function, Value, Value, DType], Value]
@@ -60,16 +61,8 @@ def _contractible(op: str) -> Emit:
     return lambda f, a, b, dtype: f.b.binary(f"{op} contract" if f.program.contract else op, a, b)
 
 
-def _float_extreme(name: str, predicate: str) -> Emit:
-    """NaN wins. The new value (right) is tested, so that a running extreme (left) has the short way."""
-
-    def emit(f: Function, a: Value, b: Value, dtype: DType) -> Value:
-        if not f.machine.is_x86:
-            return f.b.intrinsic(name, a, b)
-        extreme = f.b.select(f.b.fcmp(predicate, b, a), b, a)  # one instruction, which gives a where b is NaN
-        return f.b.select(f.b.fcmp("ord", b, b), extreme, b)  # with masks, that same instruction in some lanes
-
-    return emit
+def _float_extreme(op: Extreme) -> Emit:
+    return lambda f, a, b, dtype: emit_extreme(f, op, a, b)
 
 
 def _integer_extreme(name: str) -> Emit:
@@ -165,8 +158,8 @@ _FLOAT: dict[str, Emit] = {
     "-": _contractible("fsub"),
     "*": _contractible("fmul"),
     "/": _plain("fdiv"),
-    "min": _float_extreme("minimum", "olt"),
-    "max": _float_extreme("maximum", "ogt"),
+    "min": _float_extreme("min"),
+    "max": _float_extreme("max"),
 }
 _INTEGER: dict[str, Emit] = {
     "+": _plain("add"),

@@ -91,6 +91,7 @@ class Program:
     sites: dict[tuple[str, Span | None], int] = field(default_factory=dict)
     mutable: frozenset[str] = frozenset()  # variables that are assigned to
     contract: bool = False  # a product may be fused into a sum
+    zeros_are_alike: bool = False  # to minima and maxima
     math: Mapping[str, Emitter] = field(default_factory=lambda: MATH)  # functions by name
     outlined: int = 0
     varying: dict[int, frozenset[str] | None] = field(default_factory=dict)  # by id of a vector loop; None: not lanes

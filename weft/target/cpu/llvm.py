@@ -9,15 +9,16 @@ from __future__ import annotations
 import functools
 import importlib.util
 import itertools
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from weft.ir.errors import InternalError, TargetError
+from weft.locks import hold_while_forking, new_rlock
 from weft.target.cpu.host import Machine
 
-_lock = threading.RLock()
+#: LLVM half-way through its work would be of no use to a child.
+_lock = hold_while_forking(new_rlock())
 
 #: /proc/cpuinfo's names where they differ from LLVM's.
 _CPUINFO_NAMES = {"bmi": "bmi1", "lzcnt": "abm", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
@@ -65,6 +66,16 @@ def _binding() -> Any:
             why=str(error),
             help="pip install llvmlite",
         ) from None
+    except (OSError, MemoryError) as error:
+        cause = error.__context__ or error  # llvmlite's own text is about a library that nobody finds
+        raise TargetError(
+            "LLVM cannot be loaded",
+            why=(str(cause).splitlines() or [type(cause).__name__])[0],
+            help="it takes some 200 MB and a few files: look at the limits of this process (`ulimit -v`, `ulimit -n`)",
+        ) from None
+    within = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)  # around each call of LLVM, ours or not
+    if within is not None:
+        hold_while_forking(within)
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding

@@ -21,6 +21,7 @@ from weft.target.description import Code
 #: The passes in order; `weft passes` tells what each needs, gives and is for.
 PASSES = (
     "check_supported",
+    "turn_ordered_loops",
     "lower_intrinsics",
     "lower_blocks",
     "lower_reduce",

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from weft.ir.errors import TargetError
 from weft.target.cpu.host import Machine, host_machine
@@ -189,7 +189,7 @@ def parse_model(text: str, name: str = "<text>", machine: Machine | None = None)
     """The model that ``text``, JSON as `MachineModel.to_json` writes it, describes; the rest as for ``machine``."""
     try:
         given = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _wrong(name, f"it is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise _wrong(name, "it is not an object of figures")
@@ -200,15 +200,33 @@ def parse_model(text: str, name: str = "<text>", machine: Machine | None = None)
         raise _wrong(name, f"there is no figure `{unknown[0]}`; there are {', '.join(kinds)}, levels")
     values = {key: _figure(name, key, given[key], kinds[key]) for key in given.keys() & kinds.keys()}
     if "levels" in given:
-        values["levels"] = tuple(_level(name, entry) for entry in _list(name, given["levels"]))
-    told: dict[str, Any] = {**base.sources, **dict.fromkeys(values, "given"), **(given.get("sources") or {})}
+        values["levels"] = _levels_in_order(name, tuple(_level(name, e) for e in _list(name, given["levels"])))
+    told: dict[str, Any] = {**base.sources, **dict.fromkeys(values, "given"), **_sources(name, given)}
     return replace(base, **values, sources=told)
+
+
+def _sources(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    sources = given.get("sources") or {}
+    if not isinstance(sources, dict) or not all(value in get_args(Source) for value in sources.values()):
+        raise _wrong(name, f"`sources` says of figures, by name, one of {', '.join(get_args(Source))}")
+    return sources
 
 
 def _list(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list) or len(value) < 2:
         raise _wrong(name, "`levels` lists at least one cache and, last, memory")
     return value
+
+
+def _levels_in_order(name: str, levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Caches hold something, and memory, which comes last, says no size."""
+    for level in levels[:-1]:
+        if level.size < level.line or not level.usable:
+            what = f"is of {level.size} bytes, {level.usable} of them usable"
+            raise _wrong(name, f"`levels` lists `{level.name}` before memory, and it {what}")
+    if len({level.name for level in levels}) < len(levels):
+        raise _wrong(name, "two entries of `levels` have one name")
+    return levels
 
 
 def _level(name: str, entry: Any) -> Level:
@@ -218,15 +236,26 @@ def _level(name: str, entry: Any) -> Level:
     return Level(**{key: _figure(name, f"levels.{key}", entry[key], kind) for key, kind in kinds.items()})
 
 
+#: What figures can be; the others are positive.
+_LIMITS: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(("levels.size", "levels.usable", "levels.ways"), (0, 1e18)),
+    **dict.fromkeys(("fma_units", "load_units", "store_units", "issue_width"), (1e-3, 1e3)),
+    **dict.fromkeys(("cores", "threads", "vector_registers", "levels.shared_by"), (1, 1e6)),
+    "fma_latency": (1e-3, 1e6),
+    "vector_bits": (8, 1 << 20),
+    "levels.line": (16, 1 << 20),
+}
+
+
 def _figure(name: str, key: str, value: Any, kind: type) -> Any:
-    """``value`` as a ``kind``; numbers are positive, except where a level has no size."""
+    """``value`` as a ``kind``, within what such a figure can be."""
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
         raise _wrong(name, f"`{key}` is {value!r}, not a {kind.__name__}")
-    least = 0 if key in ("levels.size", "levels.usable", "levels.ways") else 1e-12
-    if kind is not bool and isinstance(value, (int, float)) and not least <= value < float("inf"):
-        raise _wrong(name, f"`{key}` is {value!r}, which is not positive")
+    least, most = _LIMITS.get(key, (1e-12, 1e18))
+    if kind is not bool and isinstance(value, (int, float)) and not least <= value <= most:
+        raise _wrong(name, f"`{key}` is {str(value)[:20]}, which is not from {least:g} to {most:g}")
     return value
 
 

@@ -23,6 +23,7 @@ from weft.target.description import Code
 #: The passes in order; `weft passes` tells what each needs, gives and is for.
 PASSES = (
     "check_supported",
+    "turn_ordered_loops",
     "check_divergence",
     "select_copies",
     "lower_blocks",

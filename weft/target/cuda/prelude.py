@@ -284,17 +284,20 @@ template <class T, class F> {_INLINE} T atomic_update(T* p, F combine) {{
 }}""",
 }
 
-for _extreme, _sign in (("min", "<="), ("max", ">=")):
-    _TEXTS[f"{_extreme}_nan"] = f"""{_INLINE} float {_extreme}_nan(float a, float b) {{
+#: NaN wins. The instruction takes -0 for less than 0, as strict numerics do (`min_strict`); without it that is asked.
+for _extreme, _sign, _less, _more in (("min", "<", "a", "b"), ("max", ">", "b", "a")):
+    _ZEROS = f"a == b ? (copysign(1.0, (double)a) < 0 ? {_less} : {_more}) : a {_sign} b || a != a ? a : b"
+    for _name, _formula in ((f"{_extreme}_nan", f"a {_sign}= b || a != a ? a : b"), (f"{_extreme}_strict", _ZEROS)):
+        _TEXTS[_name] = f"""{_INLINE} float {_name}(float a, float b) {{
 #if __CUDA_ARCH__ >= 800
   float c;
   asm("{_extreme}.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
   return c;
 #else
-  return a {_sign} b || a != a ? a : b;
+  return {_formula};
 #endif
 }}
-{_INLINE} double {_extreme}_nan(double a, double b) {{ return a {_sign} b || a != a ? a : b; }}"""
+{_INLINE} double {_name}(double a, double b) {{ return {_formula}; }}"""
 
 #: To where it is read soon, and past what is.
 _WRITES = {

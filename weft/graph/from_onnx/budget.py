@@ -1,0 +1,68 @@
+"""How much memory a model may ask for while its graph is made: a small file can name large sizes.
+
+Each tensor of the graph is checked against what is free. Tables that are computed while loading (where each element of
+a resized image looks, which update each element takes) have one account for the whole model, and ask before they are
+made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+from weft.graph.graph import Shape
+from weft.ir.dtype import DType
+from weft.ir.errors import UnsupportedError
+
+#: Which share of the memory that is free tables may have.
+_SHARE = 4
+
+
+def free_memory() -> int:
+    """Bytes that this process may ask for and get."""
+    return min(_limits(), default=1 << 40)
+
+
+def _limits() -> Iterator[int]:
+    yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            yield int(line.split()[1]) * 1024
+    for most, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        limit, now = (next(iter(_lines(f"/sys/fs/cgroup/{name}")), "") for name in (most, used))
+        if limit.isdigit() and now.isdigit():
+            yield max(0, int(limit) - int(now))
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+class Budget:
+    """Of one model."""
+
+    def __init__(self, free: int | None = None) -> None:
+        self.free = free_memory() if free is None else free
+        self._tables = self.free // _SHARE
+
+    def check(self, shape: Shape, dtype: DType) -> None:
+        """Refuses a tensor that cannot be."""
+        size = prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0:
+            raise UnsupportedError(f"a shape of {shape}")
+        if size > self.free:
+            raise UnsupportedError(f"a tensor of shape {shape} has {size} bytes", why="this machine has less memory")
+
+    def take(self, size: int) -> None:
+        """``size`` bytes for tables; refuses what is more than there is for all tables of the model."""
+        if size > self._tables:
+            raise UnsupportedError(f"tables of {size} bytes", why="this machine has less memory for them")
+        self._tables -= size

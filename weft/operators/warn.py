@@ -1,0 +1,19 @@
+"""Remarks about a program as Python's warnings, at the line that defines it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from weft.ir.errors import Warning
+from weft.ir.remark import Remark
+
+
+def warn(remarks: Iterable[Remark]) -> None:
+    for remark in remarks:
+        from weft.tensor.caller import caller_frame
+
+        frame = caller_frame()
+        file, line = ("weft", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+        seen = None if frame is None else frame.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(Warning(*remark), None, file, line, registry=seen)
