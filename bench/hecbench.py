@@ -107,6 +107,7 @@ def _weft(program: Program, arguments: Sequence[str], *switches: str) -> list[st
         "cuda",
         "run",
         "--report",
+        "-w",
         *switches,
         *program.flags,
         *program.sources,
@@ -286,6 +287,7 @@ def main() -> int:
     )
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "weft-hecbench")
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--kept", action="store_true", help="only results that are kept: nothing is run")
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
@@ -293,6 +295,7 @@ def main() -> int:
     names = options.only or drawn(options.checkout, options.seed, options.count)
     if options.times:
         return _all_times(names, options)
+    names = [n for n in names if (options.work / f"{n}.json").exists()] if options.kept else names
     results = [_try_or_take(name, options) for name in names]
     if options.page is not None:
         options.page.write_text(page([r for r in results if r], options.count, options.seed))
