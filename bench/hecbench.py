@@ -239,8 +239,8 @@ _PAGE = """# HeCBench on a CPU
 
 {count} programs of [HeCBench](https://github.com/zjin-lcf/HeCBench), drawn at random (seed {seed}) from those that need
 nothing but their checkout and CUDA's own libraries (no MPI, NCCL, Boost, GSL, cuSOLVER, cuDNN, no inputs that are kept
-elsewhere), unmodified, with the options and arguments of their makefiles, on two cores of a machine that others used.
-Made by `python -m bench.hecbench CHECKOUT --seed {seed} --count {count} --page docs/bench-hecbench.md`.
+elsewhere), unmodified, with the options and arguments of their makefiles, {seconds:g} s of the processor for each
+process, on two cores of a machine that others used. Made by `python -m bench.hecbench CHECKOUT --seed {seed} --count {count} --page docs/bench-hecbench.md`.
 
 **{good} of {run} that were run ended with nothing wrong**: {told}.
 
@@ -258,7 +258,7 @@ Made by `python -m bench.hecbench CHECKOUT --seed {seed} --count {count} --page 
 |---|---|---|---|---|"""
 
 
-def page(results: Sequence[Result], count: int, seed: int) -> str:
+def page(results: Sequence[Result], count: int, seed: int, seconds: float) -> str:
     counts = Counter(r.word for r in results)
     good = sum(counts[word] for word in RIGHT)
     rows = [
@@ -266,7 +266,7 @@ def page(results: Sequence[Result], count: int, seed: int) -> str:
         for r in sorted(results, key=lambda r: r.name)
     ]
     told = ", ".join(f"{n} {w}" for w, n in counts.most_common())
-    text = _PAGE.format(count=count, seed=seed, good=good, run=len(results), told=told)
+    text = _PAGE.format(count=count, seed=seed, seconds=seconds, good=good, run=len(results), told=told)
     return f"{text}\n" + "\n".join(rows) + "\n"
 
 
@@ -298,7 +298,7 @@ def main() -> int:
     names = [n for n in names if (options.work / f"{n}.json").exists()] if options.kept else names
     results = [_try_or_take(name, options) for name in names]
     if options.page is not None:
-        options.page.write_text(page([r for r in results if r], options.count, options.seed))
+        options.page.write_text(page([r for r in results if r], options.count, options.seed, options.seconds))
     return 0
 
 
