@@ -240,7 +240,8 @@ _PAGE = """# HeCBench on a CPU
 {count} programs of [HeCBench](https://github.com/zjin-lcf/HeCBench), drawn at random (seed {seed}) from those that need
 nothing but their checkout and CUDA's own libraries (no MPI, NCCL, Boost, GSL, cuSOLVER, cuDNN, no inputs that are kept
 elsewhere), unmodified, with the options and arguments of their makefiles, {seconds:g} s of the processor for each
-process, on two cores of a machine that others used. Made by `python -m bench.hecbench CHECKOUT --seed {seed} --count {count} --page docs/bench-hecbench.md`.
+process, on two cores of a machine that others used. Made by
+`python -m bench.hecbench CHECKOUT --seed {seed} --count {count} --page docs/bench-hecbench.md`.
 
 **{good} of {run} that were run ended with nothing wrong**: {told}.
 
