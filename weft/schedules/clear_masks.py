@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Var, identity, idx
-from weft.ir.inequality import all_of, conjuncts, denied
+from weft.ir.inequality import all_of, conjuncts
 from weft.ir.interval import Interval
 from weft.ir.numerics import is_fast
 from weft.ir.simplify import simplify
@@ -136,7 +136,7 @@ def _taken_apart(e: Expr, limit: float) -> tuple[list[Expr], Expr]:
             return [*conjuncts(e.condition), *tests], kept
         if _is_mask(e.then, limit):
             tests, kept = _taken_apart(e.otherwise, limit)
-            return [*conjuncts(denied(e.condition)), *tests], kept
+            return [*conjuncts(e.condition, False), *tests], kept
     if isinstance(e, Binary) and e.op == "+":
         parts = [_taken_apart(side, limit) for side in (e.left, e.right)]
         tests = [t for found, _ in parts for t in found]

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, idx
-from weft.ir.inequality import as_index, conjuncts, denied
+from weft.ir.inequality import as_index, conjuncts
 from weft.ir.interval import Interval, Ranges, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For
 from weft.schedules.loop_facts import is_true
+from weft.schedules.project import gap_of
 from weft.schedules.tile_extremes import TileExtremes
 
 
@@ -26,7 +27,7 @@ def unmasked(value: Expr, nothing: Const) -> list[Expr]:
     if value.otherwise == nothing:
         return [*conjuncts(value.condition), *unmasked(value.then, nothing)]
     if value.then == nothing:
-        return [*conjuncts(denied(value.condition)), *unmasked(value.otherwise, nothing)]
+        return [*conjuncts(value.condition, False), *unmasked(value.otherwise, nothing)]
     return []
 
 
@@ -73,12 +74,8 @@ def _gap(condition: Expr, ranges: Ranges) -> Linear | None:
     left, right = as_index(condition.left, ranges), as_index(condition.right, ranges)
     if left is None or right is None:
         return None
-    if condition.op in (">", ">="):
-        left, right = right, left
-    if condition.op not in ("<", "<=", ">", ">="):
-        return None
-    strict = 1 if condition.op in ("<", ">") else 0
-    return linear_form(simplify(right - left - strict))
+    gap = gap_of(Compare(condition.op, left, right), {})
+    return None if gap is None else linear_form(gap)
 
 
 def _most(gap: Linear, loop: For, inner: Sequence[For], extremes: TileExtremes) -> Linear | None:
