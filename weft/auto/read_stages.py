@@ -22,6 +22,7 @@ from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
+from weft.ir.solve import variables
 from weft.ir.stmt import Alloc, Atomic, Block, For, If, Iter, Kernel, Seq, Stmt, Store
 from weft.ir.visit import fact, free_vars, loads, stores, walk
 from weft.schedules.find import ranges_at
@@ -161,7 +162,7 @@ def _counts_up(binding: Expr, loop: str) -> bool:
     if isinstance(binding, Var):
         return True
     form = affine_form(binding)
-    return form is not None and form.coefficients.get(loop) == 1
+    return form is not None and form.get(loop) == 1
 
 
 def _extent(lo: Expr, hi: Expr, ranges: Mapping[str, Interval]) -> int | None:
@@ -182,16 +183,16 @@ def _short_part(loop: For, extent: int | None, ranges: Mapping[str, Interval]) -
 def _part_below(e: Expr, least: int | None, ranges: Mapping[str, Interval]) -> float:
     """For which part of the values of the one variable in ``e`` that is less than ``least``."""
     form = affine_form(e)
-    if form is None or least is None or len(form.coefficients) > 1:
+    if form is None or least is None or len(names := variables(form)) > 1:
         return 1.0
-    for name, step in form.coefficients.items():
-        values = ranges.get(name)
+    for name in names:
+        values, step = ranges.get(name), form[name]
         if values is None or values.lo is None or values.hi is None or step == 0 or values.hi < values.lo:
             return 1.0
-        enough = (least - form.constant) / step  # from there on, or up to there
+        enough = (least - form.get("", 0)) / step  # from there on, or up to there
         below = ceil(enough) - values.lo if step > 0 else values.hi - floor(enough)
         return min(max(below, 0) / (values.hi - values.lo + 1), 1.0)
-    return float(form.constant < least)
+    return float(form.get("", 0) < least)
 
 
 def _update(s: Store | Atomic) -> tuple[Expr, str]:
@@ -232,6 +233,6 @@ def _access(
             form, guarded = affine_form(away_from_borders(index)), True
         if form is None:
             return StageAccess(buffer, None, is_write, guarded)
-        rows.append({n: c for n, c in form.coefficients.items() if n in names and c})
-        offsets.append(form.constant if names.issuperset(form.coefficients) else None)
+        rows.append({n: c for n, c in form.items() if n in names})
+        offsets.append(form.get("", 0) if names.issuperset(variables(form)) else None)
     return StageAccess(buffer, tuple(rows), is_write, guarded, tuple(offsets))
