@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Broadcast, Cast, Compare, Const, Expr, Load, Ramp, Select, Unary, Var
 from weft.ir.inequality import cases, conjuncts
 from weft.ir.interval import bounds
@@ -65,10 +66,32 @@ class Domain:
 class Touch:
     """An access in linear form: its subscripts (owning loops first) and what holds where it happens."""
 
+    access: Access
     indices: list[Form]
     domain: Domain
     #: How many of ``indices`` are owning loops.
     owners: int
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.access.buffer
+
+    @property
+    def reads(self) -> bool:
+        return self.access.reads
+
+    @property
+    def writes(self) -> bool:
+        return self.access.writes
+
+    @property
+    def subscripts(self) -> list[Form]:
+        return self.indices[self.owners :]
+
+    def step(self, loop: str) -> int | None:
+        """Elements from one iteration of ``loop`` to the next; None where rows, or more, lie between."""
+        *rows, last = self.indices or [{}]
+        return None if any(form.get(loop) for form in rows) else last.get(loop, 0)
 
 
 def leaf_domain(leaf: Leaf) -> Domain:
@@ -90,10 +113,19 @@ def leaf_domain(leaf: Leaf) -> Domain:
     return kept
 
 
-def touch_of(leaf: Leaf, access: Access, tag: str) -> Touch:
-    """``access`` of ``leaf``; ``tag`` keeps its auxiliary variables apart from those of other accesses."""
+def touch_of(leaf: Leaf, access: Access) -> Touch:
+    """``access`` of ``leaf`` in linear form (kept with the leaf)."""
+    kept = leaf.touch_cache.get(id(access))
+    if kept is None:  # with the access itself, or another one could be made in its place
+        kept = leaf.touch_cache[id(access)] = access, _read_touch(leaf, access)
+    touch = kept[1]
+    assert isinstance(touch, Touch)
+    return touch
+
+
+def _read_touch(leaf: Leaf, access: Access) -> Touch:
     domain = Domain()
-    reader = Reader(leaf, domain, tag)
+    reader = Reader(leaf, domain, "@")  # keeps its auxiliary variables apart from those of the statement
     if leaf.sizes:
         domain.positive = leaf_domain(leaf).positive
     for axis in access.axes:
@@ -103,7 +135,7 @@ def touch_of(leaf: Leaf, access: Access, tag: str) -> Touch:
         reader.require(test)
     indices: list[Form] = [{name: 1} for name in access.owners]
     indices += [reader.form(e) for e in access.indices]
-    return Touch(indices, domain, len(access.owners))
+    return Touch(access, indices, domain, len(access.owners))
 
 
 class Reader:
