@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, floor
 
@@ -18,13 +18,14 @@ from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, StageIter, Stag
 from weft.ir.affine import affine_form
 from weft.ir.borders import away_from_borders
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
+from weft.ir.evaluated import evaluated
+from weft.ir.expr import Binary, Const, Expr, Load, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
 from weft.ir.solve import variables
 from weft.ir.stmt import Alloc, Atomic, Block, For, If, Iter, Kernel, Seq, Stmt, Store
-from weft.ir.visit import fact, free_vars, loads, stores, walk
+from weft.ir.visit import fact, free_vars, stores
 from weft.schedules.find import ranges_at
 
 #: Stages that were read before, by the statements around a block and by its place, all by identity; those are kept too.
@@ -120,9 +121,10 @@ def _find_point(body: Stmt, names: frozenset[str]) -> Point | None:
     value, op = _update(written)
     write = _access(written.buffer, written.indices, names, is_write=True, guarded=isinstance(body, If))
     reads = tuple(
-        _access(load.buffer, load.indices, names, guarded=guarded)
+        _access(load.buffer, load.indices, names, guarded=bool(tests))
         for e in (value, *written.indices)
-        for load, guarded in _loads(e, False)
+        for load, tests, _ in evaluated(e)
+        if isinstance(load, Load)
     )
     return Point(write, reads, round(point_cost(value)) + (op != "="), op)
 
@@ -205,21 +207,6 @@ def _update(s: Store | Atomic) -> tuple[Expr, str]:
             if isinstance(old, Load) and old.buffer.name == s.buffer.name and old.indices == s.indices:
                 return new, value.op
     return value, "="
-
-
-def _loads(e: Expr, guarded: bool) -> Iterator[tuple[Load, bool]]:
-    """Loads of ``e``, each with whether it is made at some points only."""
-    if isinstance(e, Select):
-        yield from _loads(e.condition, guarded)
-        yield from _loads(e.then, True)
-        yield from _loads(e.otherwise, True)
-        return
-    found = loads(e)
-    if not any(isinstance(n, Select) for n in walk(e)):
-        yield from ((load, guarded) for load in found)
-        return
-    chosen = {id(n) for s in walk(e) if isinstance(s, Select) for side in (s.then, s.otherwise) for n in loads(side)}
-    yield from ((load, guarded or id(load) in chosen) for load in found)
 
 
 def _access(

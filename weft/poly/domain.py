@@ -13,13 +13,14 @@ from typing import Any
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
+from weft.ir.evaluated import Test
 from weft.ir.expr import Binary, Broadcast, Cast, Compare, Const, Expr, Load, Ramp, Select, Unary, Var
 from weft.ir.inequality import cases, conjuncts
 from weft.ir.interval import bounds
 from weft.ir.printer import print_expr
 from weft.ir.solve import Clause, Form, Literal, combine
 from weft.ir.visit import free_vars, walk
-from weft.poly.leaves import Access, Leaf, Test
+from weft.poly.leaves import Access, Leaf
 
 LANE = "lane"
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from weft.ir.evaluated import Test
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.inequality import conjuncts
 from weft.ir.interval import Interval, bounds
@@ -25,7 +26,7 @@ from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, If, Kernel, Store
 from weft.ir.visit import free_vars, substitute
 from weft.poly.conflicts import Meeting, Surroundings, written_by
-from weft.poly.leaves import Access, Leaf, Test, leaves, sizes_of, update_of
+from weft.poly.leaves import Access, Leaf, leaves, sizes_of, update_of
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.boxes import Box
 from weft.schedules.copy_reads import written_before
