@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from weft.auto.stages import UNKNOWN_EXTENT
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const
+from weft.ir.interval import loop_range
 from weft.ir.stmt import Kernel
 from weft.poly.domain import Touch, touch_of
 from weft.poly.leaves import leaves
-from weft.schedules.find import find_loop, loop_range, ranges_at
+from weft.schedules.find import find_loop, ranges_at
 
 
 @dataclass(frozen=True, slots=True)

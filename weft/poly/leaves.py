@@ -18,7 +18,7 @@ from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
 from weft.ir.evaluated import Test, evaluated
 from weft.ir.expr import AddressOf, Axis, Binary, BinaryOp, Call, Compare, Const, Expr, Load, Var, idx
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import EVERYTHING, Interval, bounds, half_open, range_between
 from weft.ir.intrinsics import HINTS
 from weft.ir.nesting import find_path, inner_statements, statements
 from weft.ir.quick_init import quick_init
@@ -108,12 +108,11 @@ class Leaf:
         """What each loop variable around it can be."""
         ranges: dict[str, Interval] = {}
         for loop in self.loops:
-            if type(loop.lo) is Const and type(loop.hi) is Const:  # most are
-                ranges[loop.name] = Interval(int(loop.lo.value), int(loop.hi.value) - 1)
-                continue
-            lo = bounds(self.resolve(loop.lo), ranges)
-            hi = Interval(None, None) if loop.hi is None else bounds(self.resolve(loop.hi), ranges)
-            ranges[loop.name] = half_open(lo, hi)
+            lo = self.resolve(loop.lo)
+            if loop.hi is None:
+                ranges[loop.name] = half_open(bounds(lo, ranges), EVERYTHING)
+            else:
+                ranges[loop.name] = range_between(lo, self.resolve(loop.hi), ranges)
         return MappingProxyType(ranges)
 
     def resolve(self, e: Expr) -> Expr:

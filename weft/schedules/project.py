@@ -16,7 +16,7 @@ from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.inequality import FLIPPED, all_of, conjuncts, slack
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import Interval, bounds, range_between, ranges_through
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, loads, rebuild, substitute, walk
@@ -100,10 +100,7 @@ class Projection:
 
     def ranges(self, ranges: Ranges) -> dict[str, Interval]:
         """``ranges`` and what the loops can be."""
-        inner_ranges = dict(ranges)
-        for loop in self.loops:
-            inner_ranges[loop.var.name] = half_open(bounds(loop.lo, inner_ranges), bounds(loop.hi, inner_ranges))
-        return inner_ranges
+        return ranges_through(self.loops, ranges)
 
     def around(self, body: Stmt) -> Stmt:
         """``body`` in the loops."""
@@ -237,9 +234,7 @@ def _needed(inner: Sequence[LoopRange], names: Iterable[str]) -> set[str]:
 
 
 def _range(loop: LoopRange, ranges: Ranges) -> Interval:
-    if loop.hi is None:
-        return Interval(0, None)
-    return half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
+    return Interval(0, None) if loop.hi is None else range_between(loop.lo, loop.hi, ranges)
 
 
 def _nonempty(dropped: Sequence[LoopRange]) -> list[Expr]:
