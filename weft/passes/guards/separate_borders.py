@@ -11,19 +11,19 @@ them are neighbours in memory; a value chosen by lane costs both choices. What i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.ir import dtype as dt
 from weft.ir.borders import without_turns
 from weft.ir.expr import Binary, Compare, CompareOp, Expr, Select, idx
 from weft.ir.inequality import NEGATED
-from weft.ir.interval import Interval, Ranges
+from weft.ir.interval import Ranges
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt
+from weft.ir.stmt import Alloc, For, If, Kernel, Stmt
 from weft.ir.visit import children, count_nodes, fact, free_vars, map_statements, rebuild, walk
-from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_pure, least_over, slack
+from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, slack
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range, ranges_inside
+from weft.passes.analysis.truth import Inner, for_all_inner, inner_of, turn_at
 from weft.passes.guards.separate_tiles import shares_registers
 
 #: Iterations away from the borders, of all of a loop, that are worth a second body.
@@ -75,30 +75,27 @@ class _Inside:
             first = loop_range(self.loop, {}).lo or 0
             self.inside = range(first, first + extent)
 
-    def statement(self, s: Stmt, inner: Mapping[str, Interval | None]) -> Stmt:
+    def statement(self, s: Stmt, inner: Inner) -> Stmt:
         if not _has_choice(s):
             return s
-        if isinstance(s, For):
-            inner = {**inner, s.var.name: loop_range(s, {}) if constant_extent(s) else None}
-            if s.kind == "vector":
-                self.lanes.add(s.var.name)
-        elif isinstance(s, Let):
-            inner = {**inner, s.var.name: None}
+        if isinstance(s, For) and s.kind == "vector":
+            self.lanes.add(s.var.name)
         elif isinstance(s, Alloc):
             return replace(s, body=self.statement(s.body, inner))
+        inner = inner_of(s, inner)
         return rebuild(s, lambda n: self._part(n, inner))
 
-    def _part(self, n: object, inner: Mapping[str, Interval | None]) -> object:
+    def _part(self, n: object, inner: Inner) -> object:
         if isinstance(n, Stmt):
             return self.statement(n, inner)
         return self._expression(n, inner) if isinstance(n, Expr) else n
 
-    def _expression(self, e: Expr, inner: Mapping[str, Interval | None]) -> Expr:
+    def _expression(self, e: Expr, inner: Inner) -> Expr:
         e = rebuild(e, lambda n: self._part(n, inner))
         if not _may_be_chosen(e):
             return e
         for chosen, needs in self._likely(e):
-            asked = [self._for_all_lanes(conjunct, inner) for conjunct in needs]
+            asked = [for_all_inner(conjunct, inner, self.changing) for conjunct in needs]
             found = [conjunct for conjunct in asked if conjunct is not None]
             by_lane = any(name in self.lanes for conjunct in needs for name in free_vars(conjunct))
             if by_lane and len(found) == len(asked) and self._narrow(found):
@@ -112,30 +109,21 @@ class _Inside:
         by_lane = [c for c in choices if any(name in self.lanes for name in free_vars(c[0]))]
         return by_lane if isinstance(e, Binary) and by_lane else choices
 
-    def _for_all_lanes(self, conjunct: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
-        """What says that ``conjunct`` holds whatever the ``inner`` variables are."""
-        gap = slack(conjunct) if is_pure(conjunct, self.changing) else None
-        least = None if gap is None else least_over(gap, inner)
-        return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
-
     def _narrow(self, conditions: list[Expr]) -> bool:
         """Whether the iteration decides ``conditions``, and enough are inside with these too, so far as is known."""
         inside = self.inside
         for gap in (slack(c) for c in conditions):
-            if gap is not None and inside is not None and set(gap.terms) == {self.loop.var}:
-                inside = _where_not_negative(gap.terms[self.loop.var], gap.constant, inside)
+            turn = None if gap is None else turn_at(gap, self.loop.var)
+            if turn is not None and inside is not None:
+                at, begins = turn
+                inside = (
+                    range(max(inside.start, at), inside.stop) if begins else range(inside.start, min(inside.stop, at))
+                )
         extent = constant_extent(self.loop)
         if inside is not None and extent is not None and len(inside) < _LEAST_INSIDE * extent:
             return False
         self.inside = inside
         return any(self.loop.var.name in free_vars(c) for c in conditions)
-
-
-def _where_not_negative(factor: int, constant: int, among: range) -> range:
-    """The numbers where ``factor * x + constant >= 0``."""
-    if factor > 0:
-        return range(max(among.start, -(constant // factor)), among.stop)
-    return range(among.start, min(among.stop, constant // -factor + 1))
 
 
 def _choices(e: Expr) -> list[tuple[Expr, list[Expr]]]:

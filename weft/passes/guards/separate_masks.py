@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from weft.ir import dtype as dt
-from weft.ir.affine import Linear
 from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.inequality import as_index, denied
 from weft.ir.interval import Interval, bounds
@@ -36,8 +35,9 @@ from weft.ir.visit import (
     substitute,
     walk,
 )
-from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_pure, least_over, slack
+from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_fixed, is_pure
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.truth import Inner, for_all_inner
 
 _NEVER = Const(False, dt.bool_)
 #: Rows of a thread, each of which looks up a mask of its own, at most.
@@ -55,7 +55,7 @@ class _Place:
     stores."""
 
     changing: frozenset[str]
-    threads: Mapping[str, Interval | None] = field(default_factory=dict)
+    threads: Inner = field(default_factory=dict)
     loop: str | None = None
     ranges: Mapping[str, Interval] = field(default_factory=dict)
     stored: frozenset[str] = frozenset()
@@ -137,15 +137,14 @@ def _is_of_registers(nest: For) -> bool:
     return plain and "global" not in written and (read <= own or (written <= own and bool(read & own)))
 
 
-def _for_all(test: Expr, own: Mapping[str, Interval | None], place: _Place) -> list[Expr] | None:
+def _for_all(test: Expr, own: Inner, place: _Place) -> list[Expr] | None:
     """What says that ``test`` holds for all elements of all threads, or, where it looks something up, of a thread; None
     where that is not known."""
     if is_pure(test, place.changing):
-        found = _least(slack(test), {**place.threads, **own})
+        found = for_all_inner(test, {**place.threads, **own})
         return None if found is None else [found]
     read = loads(test)
-    fixed = all(n.buffer.name not in place.stored for n in read) and not free_vars(test).keys() & place.changing
-    if not isinstance(test, Compare) or not fixed:
+    if not isinstance(test, Compare) or not is_fixed(test, place.changing, place.stored):
         return None
     known = {**place.ranges, **{name: span for name, span in own.items() if span is not None}}
     left, right = as_index(test.left, known), as_index(test.right, known)
@@ -156,7 +155,7 @@ def _for_all(test: Expr, own: Mapping[str, Interval | None], place: _Place) -> l
     asked = []
     for at in product(*(_values(own[name]) for name in rows)):
         values: dict[Var, Expr] = {Var(name): idx(n) for name, n in zip(rows, at)}
-        asked.append(_least(slack(simplify(substitute(wide, values))), own))
+        asked.append(for_all_inner(simplify(substitute(wide, values)), own, stored=place.stored))
     return None if len(asked) > MOST_ROWS or None in asked else [c for c in asked if c is not None]
 
 
@@ -165,9 +164,3 @@ def _values(span: Interval | None) -> Sequence[int]:
     if span is None or span.lo is None or span.hi is None:
         return range(MOST_ROWS + 1)
     return range(span.lo, min(span.hi, span.lo + MOST_ROWS) + 1)
-
-
-def _least(gap: Linear | None, inner: Mapping[str, Interval | None]) -> Expr | None:
-    """What says that ``gap`` is not negative whatever the ``inner`` variables are."""
-    least = None if gap is None else least_over(gap, inner)
-    return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
