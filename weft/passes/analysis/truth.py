@@ -8,7 +8,7 @@ least (or, for what may hold at all, greatest); what is left grows or falls alon
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from weft.ir import dtype as dt
@@ -103,6 +103,13 @@ def for_all_inner(
     gap = slack(test)
     least = None if gap is None else least_over(gap, inner)
     return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
+
+
+def for_all_of(tests: Iterable[Expr], inner: Inner, changing: Container[str] = ()) -> list[Expr] | None:
+    """`for_all_inner` of all ``tests``; None where it is not known of one."""
+    asked = [for_all_inner(test, inner, changing) for test in tests]
+    found = [test for test in asked if test is not None]
+    return found if len(found) == len(asked) else None
 
 
 def turn_along(gap: Linear, axis: Expr, inner: Inner, *, for_all: bool = True) -> Turn | None:
