@@ -10,7 +10,7 @@ from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Expr, Var
 from weft.ir.remark import Remark
 from weft.ir.visit import free_vars
-from weft.tensor.polynomial import Polynomial, constant, floor_div
+from weft.tensor.polynomial import Polynomial, constant, floor_div, is_at_most
 from weft.tensor.program import Requirement
 
 
@@ -57,7 +57,7 @@ class Ranges:
         return Ranges({**self.known, var.name: Range(constant(0), hi)}, positive=set(self.positive))
 
     def at_most(self, a: Polynomial, b: Polynomial) -> bool:
-        return self.is_nonnegative(b - a)
+        return is_at_most(a, b, lambda p, q: self.is_nonnegative(q - p))
 
     def _order(self) -> list[str]:
         if len(self._ordered) != len(self.known):
