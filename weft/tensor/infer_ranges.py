@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from weft.ir.expr import Binary, Cast, Compare, Expr, Load, Var, idx
 from weft.ir.span import Span
 from weft.ir.visit import walk
-from weft.tensor.cut_ranges import find_cut
+from weft.tensor.cut_ranges import find_cuts
 from weft.tensor.polynomial import Polynomial, atom, constant, floor_div, maximum, minimum
 from weft.tensor.program import Requirement
 from weft.tensor.ranges import Range, Ranges, dependency_order, mentions, mentions_any
@@ -75,7 +75,8 @@ def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges:
         if found is not None and (hi := _solve_beyond_tests(subscript, unknown, ranges)) is not None:
             _narrow(solved, subscript, hi, ranges)
             found.append((subscript.access, hi))
-    ranges.cuts += [cut for name, found in ends.items() if (cut := find_cut(unknown[name], found)) is not None]
+    names = ranges.known.keys() | unknown.keys()
+    ranges.cuts += [cut for name, found in ends.items() for cut in find_cuts(unknown[name], found, names)]
     return solved
 
 

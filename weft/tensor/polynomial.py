@@ -202,7 +202,7 @@ def extreme(op: str, a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def _settles(op: str, p: Polynomial, q: Polynomial) -> bool:
-    """Whether ``p`` is at most ``q`` for ``min``, at least for ``max``, by a constant or by how they are put together."""
+    """Whether ``p`` is at most ``q`` (for ``max``, at least), by a constant or by how they are put together."""
     return is_at_most(p, q, _is_less_by_constant) if op == "min" else is_at_most(q, p, _is_less_by_constant)
 
 
