@@ -106,11 +106,14 @@ def _end_of_tested(subscripts: Sequence[Subscript], unknown: Mapping[str, Var], 
 
 
 def _own_end(subscripts: Sequence[Subscript], ranges: Ranges) -> Polynomial | None:
-    """The size of the one axis that a variable runs over by itself, where its tests say more than that size does."""
+    """The size of the one axis that a variable runs over by itself, where its tests do not hold all along that, or do
+    hold beyond it, where nothing could be read."""
     size = subscripts[0].size
     plain = [s for s in subscripts if s.is_plain]
     if not plain or any(s.size != size for s in subscripts):
         return None
+    if len(plain) == len(subscripts) and not all(s.is_kept_inside(True, c, ranges) for s in plain for c in s.cases()):
+        return size
     whole = ranges.with_range(subscripts[0].var, size)
     is_told_by_tests = any(s.tests_hold(whole) for s in plain)
     stays_inside = all(s.is_kept_inside(end, case, whole) for s in subscripts for case in s.cases() for end in ENDS)
