@@ -25,7 +25,8 @@ def find_cuts(var: Var, ends: Sequence[tuple[Access, Polynomial]], variables: Co
         first.setdefault(end, access)
     for (end, access), (its_end, other) in combinations(first.items(), 2):
         loses = _steps_through(var, access, variables), _steps_through(var, other, variables)
-        if any(loses) and _names(its_end) != _names(end):
+        is_diagonal = access.buffer == other.buffer and access.indices == other.indices
+        if any(loses) and not is_diagonal and _names(its_end) != _names(end):
             op: CompareOp = "!=" if all(loses) else ">" if loses[0] else "<"
             condition = Compare(op, end.expr(), its_end.expr())
             yield Doubt(condition, _remark(var, (access, other), (end, its_end)))

@@ -127,6 +127,7 @@ AT_SIZES: list[tuple[str, list[tuple[int, ...]], list[tuple[int, ...]], str, str
         "uncovered-output",
         "with H = 6, S = 2, `O(3)` stays zero; `O` is written for `i` in 0:(H+S-1)/S",
     ),
+    ("def f(float(M,N) A) -> (d) { d(i) = A(i,i) }", [(3, 3)], [(3, 4)], "", ""),
     (  # what a second statement writes counts
         "def f(float(N) A, float(M) B) -> (float(N+M) O) { O(i) = A(i) where i in 0:N\n O(N+j) = B(j) }",
         [(3,), (4,)],
