@@ -135,6 +135,11 @@ class Records:
         self._open: tuple[int, sqlite3.Connection] | None = None
         self._is_lost = path is None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether there may be any."""
+        return bool(self._here) or (self.path is not None and self.path.exists())
+
     def add(self, made: Measurement) -> None:
         """Keeps ``made``, for good as soon as this returns."""
         made = made if made.at else made._replace(at=time.time())
