@@ -9,14 +9,14 @@ dimension, so there is an answer for every access.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Const, Expr, Load, Select, Var, idx
-from weft.ir.interval import Interval
+from weft.ir.expr import Axis, Binary, Const, Expr, Load, Select, Var, idx
+from weft.ir.interval import Interval, Ranges, range_between
 from weft.ir.simplify import simplify
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import For, Kernel, Stmt
@@ -40,34 +40,70 @@ def infer_spans(
     keep the access from happening there.
     """
     united: list[Span] | None = None
-    ranges: dict[str, Interval] = {}
+    around = Limits(lambda leaf: {*leaf.loop_names[fixed:], *leaf.lets}, {})
     for leaf in leaves_touching(program, below, buffer.name):
         touching = [a for a in leaf.accesses if a.buffer.name == buffer.name and wanted(leaf, a)]
         if touching:
-            ranges.update(leaf.ranges)
-            inner = {x.name: _ends(leaf, x.lo, x.hi) for x in leaf.loops[fixed:] if x.hi is not None}
+            around.ranges.update(leaf.ranges)
         for access in touching:
-            limits = {**inner, **{axis.var.name: _ends(leaf, axis.lo, axis.hi) for axis in access.axes}}
-            here = [_span(leaf, access, d, fixed, limits, ranges) for d in range(buffer.rank)]
-            united = here if united is None else [_union(a, b, ranges) for a, b in zip(united, here)]
+            here = [around.span(leaf, access, d) or _whole(size, around.ranges) for d, size in enumerate(buffer.shape)]
+            united = here if united is None else [_union(a, b, around.ranges) for a, b in zip(united, here)]
     return None if united is None else tuple(united)
 
 
-def _ends(leaf: Leaf, lo: Expr, hi: Expr) -> Span:
-    return leaf.resolve(lo), leaf.resolve(hi) - idx(1)
+def _whole(size: Expr, ranges: Ranges) -> Span:
+    return idx(0), simplify(size - idx(1), ranges)
 
 
-def _span(
-    leaf: Leaf, access: Access, dim: int, fixed: int, limits: Mapping[str, Span], ranges: Mapping[str, Interval]
-) -> Span:
-    index = simplify(leaf.resolve(access.indices[dim]), ranges)
-    interval = extremes(index, limits)
-    outside = {*leaf.loop_names[fixed:], *leaf.lets, *limits}
-    if interval is None or any(
-        not outside.isdisjoint(free_vars(end)) or any(isinstance(n, Load) for n in walk(end)) for end in interval
-    ):
-        return idx(0), simplify(access.buffer.shape[dim] - idx(1), ranges)
-    return simplify(interval[0], ranges), simplify(interval[1], ranges)
+class Limits:
+    """Between which subscripts accesses lie, as what is ``moving`` around them runs; those of one nest share most of
+    the answer."""
+
+    def __init__(self, moving: Callable[[Leaf], Set[str]], ranges: Ranges) -> None:
+        self.moving = moving
+        self.ranges = dict(ranges)
+        self.of_loops: dict[int, tuple[Set[str], dict[str, Span], dict[str, Interval]]] = {}
+        self.spans: dict[tuple[int, tuple[Axis, ...], Expr], Span | None] = {}
+
+    def span(self, leaf: Leaf, access: Access, d: int) -> Span | None:
+        """The least and the greatest subscript in dimension ``d``; None where what moves does not bound it."""
+        index = leaf.resolve(access.indices[d])
+        key = (id(leaf.loops), access.axes, index)
+        if key not in self.spans:
+            self.spans[key] = self._infer(leaf, access, index)
+        return self.spans[key]
+
+    def _infer(self, leaf: Leaf, access: Access, index: Expr) -> Span | None:
+        moving, limits, ranges = self._around(leaf)
+        if access.axes:
+            limits, ranges = dict(limits), dict(ranges)
+            for axis in access.axes:
+                _add_limits(leaf, (axis.var.name, axis.lo, axis.hi), limits, ranges)
+        span = extremes(simplify(index, ranges), limits)
+        if span is None or any(_depends(end, moving | limits.keys()) for end in span):
+            return None
+        return simplify(span[0], ranges), simplify(span[1], ranges)
+
+    def _around(self, leaf: Leaf) -> tuple[Set[str], dict[str, Span], dict[str, Interval]]:
+        """What moves, and ends and range of each loop that does."""
+        kept = self.of_loops.get(id(leaf.loops))
+        if kept is None:
+            moving, limits, ranges = self.moving(leaf), dict[str, Span](), dict(self.ranges)
+            for loop in leaf.loops:
+                if loop.hi is not None and loop.name in moving:
+                    _add_limits(leaf, (loop.name, loop.lo, loop.hi), limits, ranges)
+            kept = self.of_loops[id(leaf.loops)] = moving, limits, ranges
+        return kept
+
+
+def _depends(e: Expr, moving: Set[str]) -> bool:
+    return any((isinstance(n, Var) and n.name in moving) or isinstance(n, Load) for n in walk(e))
+
+
+def _add_limits(leaf: Leaf, loop: tuple[str, Expr, Expr], limits: dict[str, Span], ranges: dict[str, Interval]) -> None:
+    name, lo, hi = loop[0], leaf.resolve(loop[1]), leaf.resolve(loop[2])
+    limits[name] = lo, simplify(hi - idx(1), ranges)
+    ranges[name] = range_between(lo, hi, ranges)
 
 
 def extremes(e: Expr, limits: Mapping[str, Span]) -> Span | None:

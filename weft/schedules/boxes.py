@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Axis, Binary, BinaryOp, Const, Expr, idx
-from weft.ir.interval import Interval, bounds, range_between
+from weft.ir.expr import Binary, BinaryOp, Const, Expr, idx
+from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
-from weft.ir.visit import free_vars
-from weft.poly.infer_spans import Span, extremes
+from weft.poly.infer_spans import Limits, Span
 from weft.poly.leaves import Access, Leaf
 
 Ranges = Mapping[str, Interval]
@@ -42,7 +41,7 @@ def infer_box(
     """
     starts: list[Expr] = []
     extents: list[Expr] = []
-    around = _Limits(fixed, ranges)
+    around = Limits(lambda leaf: {*leaf.loop_names, *leaf.lets} - fixed, ranges)
     for d, size in enumerate(buffer.shape):
         start, extent = _side([around.span(leaf, a, d) for leaf, a in touched], size, ranges)
         if start == idx(0) and not beyond:
@@ -76,48 +75,3 @@ def _extreme(op: BinaryOp, ends: Sequence[Expr], ranges: Ranges) -> Expr:
     for e in ends[1:]:
         result = result if e == result else simplify(Binary(op, result, e), ranges)
     return result
-
-
-class _Limits:
-    """Between which subscripts accesses lie; those of one nest share most of the answer."""
-
-    def __init__(self, fixed: set[str], ranges: Ranges) -> None:
-        self.fixed = fixed
-        self.ranges = ranges
-        self.of_loops: dict[int, tuple[dict[str, Span], dict[str, Interval]]] = {}
-        self.spans: dict[tuple[int, tuple[Axis, ...], Expr], Span | None] = {}
-
-    def span(self, leaf: Leaf, access: Access, d: int) -> Span | None:
-        """The least and the greatest subscript in dimension ``d``."""
-        index = leaf.resolve(access.indices[d])
-        key = (id(leaf.loops), access.axes, index)
-        if key not in self.spans:
-            self.spans[key] = self.infer_span(leaf, access, index)
-        return self.spans[key]
-
-    def infer_span(self, leaf: Leaf, access: Access, index: Expr) -> Span | None:
-        limits, ranges = self.around(leaf)
-        if access.axes:
-            limits, ranges = dict(limits), dict(ranges)
-            for axis in access.axes:
-                _add_limits(leaf, (axis.var.name, axis.lo, axis.hi), limits, ranges)
-        span = extremes(simplify(index, ranges), limits)
-        if span is None or any(not free_vars(end).keys() <= self.fixed for end in span):
-            return None
-        return simplify(span[0], ranges), simplify(span[1], ranges)
-
-    def around(self, leaf: Leaf) -> tuple[dict[str, Span], dict[str, Interval]]:
-        """Ends and range of each loop that moves."""
-        kept = self.of_loops.get(id(leaf.loops))
-        if kept is None:
-            kept = self.of_loops[id(leaf.loops)] = {}, dict(self.ranges)
-            for loop in leaf.loops:
-                if loop.hi is not None and loop.name not in self.fixed:
-                    _add_limits(leaf, (loop.name, loop.lo, loop.hi), *kept)
-        return kept
-
-
-def _add_limits(leaf: Leaf, loop: tuple[str, Expr, Expr], limits: dict[str, Span], ranges: dict[str, Interval]) -> None:
-    name, lo, hi = loop[0], leaf.resolve(loop[1]), leaf.resolve(loop[2])
-    limits[name] = lo, simplify(hi - 1, ranges)
-    ranges[name] = range_between(lo, hi, ranges)
