@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from weft.ir.affine import Linear, linear_form
+from weft.ir.affine import Linear
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Compare, Expr, Load, Var, idx
 from weft.ir.inequality import all_of as all_of
 from weft.ir.inequality import conjuncts as conjuncts
+from weft.ir.inequality import slack as slack
 from weft.ir.stmt import If, Stmt
 from weft.ir.visit import map_statements, walk
 
@@ -79,20 +80,6 @@ def without_tests(s: Stmt, parts: list[Expr]) -> Stmt:
     if isinstance(s, If) and s.otherwise is None:
         return guarded([p for p in conjuncts(s.condition) if p not in parts], s.then)
     return s
-
-
-def slack(condition: Expr) -> Linear | None:
-    """The sum that must not be negative for a comparison of indices to hold, or None for other conditions."""
-    if not isinstance(condition, Compare) or condition.left.dtype != index:
-        return None
-    low, high = condition.left, condition.right
-    if condition.op in (">", ">="):
-        low, high = high, low
-    elif condition.op not in ("<", "<="):
-        return None
-    gap = Linear().add(linear_form(high)).add(linear_form(low), -1)
-    gap.constant -= condition.op in ("<", ">")
-    return gap
 
 
 def is_pure(e: Expr, changing: Container[str] = ()) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear
-from weft.ir.expr import Binary, Compare, Expr, Var, idx
+from weft.ir.expr import Compare, Expr, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
@@ -118,9 +118,6 @@ def for_any_lane(condition: Expr, loop: For) -> Expr | None:
 def _at_extreme(test: Expr, inner: Inner, extreme: Callable[[Linear, Inner], Linear | None]) -> Expr | None:
     if not inner.keys() & free_vars(test).keys():
         return test
-    if isinstance(test, Binary) and test.op == "||":
-        one, other = (_at_extreme(side, inner, extreme) for side in (test.left, test.right))
-        return None if one is None or other is None else Binary("||", one, other)
     gap = slack(test)
     left = None if gap is None else extreme(gap, inner)
     return None if left is None else simplify(Compare(">=", left.expr(dt.index), idx(0)))

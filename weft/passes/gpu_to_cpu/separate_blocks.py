@@ -6,6 +6,7 @@ a copy of its code in which these tests are decided.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -84,15 +85,17 @@ def _decided(body: Stmt) -> Decided:
     def proof(needs: Sequence[Expr], inner: Inner) -> Sequence[Expr] | None:
         names = {name for need in needs for name in free_vars(need)}
         of_both = names & inner.keys() and names - inner.keys()
-        return for_all_of(needs, inner, changing, stored) if of_both else None
+        asked = for_all_of(needs, inner, changing, stored) if of_both else None
+        return None if asked is None else [functools.reduce(lambda a, b: Binary("||", a, b), asked)]
 
     return decide(body, {}, _choices, proof)
 
 
 def _choices(n: Node) -> Iterator[Choice]:
+    """What a comparison of positions is where one of the needs holds for all threads."""
     if isinstance(n, Compare) and n.left.dtype == dt.index:
         if n.op in ("==", "!="):
-            apart = Binary("||", Compare("<", n.left, n.right), Compare("<", n.right, n.left))
-            yield Choice(Const(n.op == "!=", dt.bool_), [apart])
+            before_or_after = [Compare("<", n.left, n.right), Compare("<", n.right, n.left)]
+            yield Choice(Const(n.op == "!=", dt.bool_), before_or_after)
         else:
             yield Choice(Const(True, dt.bool_), [n])
