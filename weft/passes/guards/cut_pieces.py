@@ -56,7 +56,7 @@ def _cut(loop: For, ranges: Ranges) -> Stmt:
     lo, hi = int(loop.lo.value), int(loop.hi.value)
     if hi - lo > MOST:
         return _inside(loop, ranges)
-    while hi > lo and any(t.at(loop, hi - 1) is False for t in tests):
+    while hi > lo and any(t.decides and t.at(loop, hi - 1) is False for t in tests):
         hi -= 1
     loop = replace(loop, hi=idx(hi))
     held = [[t.test for t in tests if t.at(loop, c)] for c in range(lo, hi)]
@@ -74,11 +74,12 @@ def _cut(loop: For, ranges: Ranges) -> Stmt:
 
 
 class _Test(NamedTuple):
-    """A test, the lanes around it, and what is known where it stands."""
+    """A test, the lanes around it, what is known where it stands, and whether nothing is done unless it holds."""
 
     test: Expr
     lanes: Inner
     ranges: Ranges
+    decides: bool
 
     def at(self, loop: For, value: int) -> bool | None:
         """Whether it surely holds, or surely fails, in iteration ``value`` of ``loop``."""
@@ -95,13 +96,14 @@ class _Test(NamedTuple):
         return for_all_of(each, self.lanes) if count <= FEW else None
 
 
-def _tests(s: Stmt, lanes: Inner, ranges: Ranges) -> list[_Test]:
+def _tests(s: Stmt, lanes: Inner, ranges: Ranges, decides: bool = True) -> list[_Test]:
     """The tests around all that ``s`` does, through loops over lanes; if there is something else to do, it is rare."""
     if isinstance(s, If):
+        decides = decides and s.otherwise is None
         conditions = [c for c in conjuncts(s.condition) if not loads(c)]
-        return [*(_Test(c, lanes, ranges) for c in conditions), *_tests(s.then, lanes, ranges)]
+        return [*(_Test(c, lanes, ranges, decides) for c in conditions), *_tests(s.then, lanes, ranges, decides)]
     if isinstance(s, For) and s.kind in ("vector", "unroll"):
-        return _tests(s.body, inner_of(s, lanes), ranges_inside(s, ranges))
+        return _tests(s.body, inner_of(s, lanes), ranges_inside(s, ranges), decides)
     return []
 
 
