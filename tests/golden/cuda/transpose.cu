@@ -17,7 +17,7 @@ transpose_kernel(const float* __restrict__ A, long long M, long long N, float* _
   __shared__ __align__(16) float T[1056];
   const int tx = threadIdx.x;
   const int ty = threadIdx.y;
-  if ((long long)bi * 32 + ty < M - 24 && (long long)bj * 32 + tx < N) {
+  if (M >= (long long)bi * 32 + ty + 25 && (long long)bj * 32 + tx < N) {
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
       // transpose.loops:5: if bi*32 + u*8 + ty < M && bj*32 + tx < N { T[u*8 + ty, tx] = A[bi*32 + u*8 + ty, bj*32 + tx] } } }

@@ -64,7 +64,25 @@ kernel f(X: float32[9], out O: float32[9]) {
 
 def test_one_test_decides_for_all_pieces_and_lanes() -> None:
     cut = cut_pieces(parse_kernel(ROWS))
-    assert "if b < 2 {" in print_kernel(cut)
+    assert "if b <= 1 {" in print_kernel(cut)
     x, out = np.arange(9, dtype=np.float32), np.zeros(9, np.float32)
     interpret(cut, [x, out])
     np.testing.assert_array_equal(out, x)
+
+
+def test_what_is_done_else_is_done_in_the_pieces_at_the_end() -> None:
+    """They were dropped as if a test that fails there were all that stands around them."""
+    text = """kernel f(X: float32[12], out O: float32[12]) { block b in 0:1 { thread t in 0:4 { unroll c in 0:3 {
+        if c * 4 + t < 8 { O[c * 4 + t] = X[c * 4 + t] } else { O[c * 4 + t] = 1.0 } } } } }"""
+    cut = cut_pieces(parse_kernel(text))
+    x, out = np.arange(12, dtype=np.float32), np.zeros(12, np.float32)
+    interpret(cut, [x, out])
+    np.testing.assert_array_equal(out, [*range(8), 1, 1, 1, 1])
+    assert "unroll c in 0:2" in print_kernel(cut)  # without a test, and the last with its else
+
+
+def test_an_else_that_is_never_taken_goes() -> None:
+    """`keep_within_rows` asks whether lanes are in one row; of pieces of which that is known one copy stays."""
+    text = """kernel f(X: float32[6], out O: float32[6]) { block b in 0:1 { thread t in 0:4 { unroll c in 0:3 {
+        if t + c < 6 { O[t + c] = X[t + c] } else { O[t + c] = 0.0 } } } } }"""
+    assert "else" not in print_kernel(cut_pieces(parse_kernel(text)))

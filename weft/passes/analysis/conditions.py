@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from weft.ir.affine import Linear, linear_form
+from weft.ir.affine import Linear
 from weft.ir.dtype import index
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
+from weft.ir.expr import Binary, Compare, Expr, Load, Var, idx
 from weft.ir.inequality import all_of as all_of
 from weft.ir.inequality import conjuncts as conjuncts
 from weft.ir.inequality import slack as slack
-from weft.ir.stmt import For, If, Stmt
-from weft.ir.visit import map_statements, substitute, walk
+from weft.ir.stmt import If, Stmt
+from weft.ir.visit import map_statements, walk
 
 #: Nodes of a loop's body that may be written out twice, with a test and without: code stays short, compiling quick.
 LONGEST = 2000
-#: Comparisons, and whether a greater left side makes them false (1) or true (-1).
-_ORDER = {"<": 1, "<=": 1, ">": -1, ">=": -1}
 
 
 def strictest(conditions: Iterable[Expr]) -> list[Expr]:
@@ -43,8 +41,9 @@ def _tighten(least: dict[frozenset[tuple[Expr, int]], Linear], condition: Expr, 
     if gap is None:
         return False
     key = frozenset(gap.terms.items())
-    if key not in least and not is_new:
-        return False
+    against = least.get(frozenset((atom, -factor) for atom, factor in gap.terms.items()))
+    if not is_new and (key not in least or (against is not None and gap.constant + against.constant < 0)):
+        return False  # bounds nothing that is bounded, or beyond its other end: it never holds beside the others
     if key not in least or gap.constant < least[key].constant:
         least[key] = gap
     return True
@@ -100,35 +99,3 @@ def is_fixed(e: Expr, changing: Container[str] = (), stored: Container[str] | No
 
 def mentions(e: Expr, name: str) -> bool:
     return any(isinstance(n, Var) and n.name == name for n in walk(e))
-
-
-def for_all(condition: Expr, loop: For) -> Expr | None:
-    """What says that ``condition`` holds in all iterations of ``loop``, where the last or the first of them decides.
-
-    Tests are of the kind ``base + v < n`` and ``n <= base + v``.
-    """
-    return _decided(condition, loop, for_all=True)
-
-
-def for_any(condition: Expr, loop: For) -> Expr | None:
-    """What holds at least where ``condition`` holds in some iteration of ``loop``: as `for_all`, of the other end."""
-    return _decided(condition, loop, for_all=False)
-
-
-def _decided(condition: Expr, loop: For, *, for_all: bool) -> Expr | None:
-    parts = [_at_end(conjunct, loop, for_all=for_all) for conjunct in conjuncts(condition)]
-    return None if None in parts else all_of([p for p in parts if p is not None])
-
-
-def _at_end(test: Expr, loop: For, *, for_all: bool) -> Expr | None:
-    """``test`` in the first or last iteration, where it holds last of all, or if not ``for_all`` first of all."""
-    if not mentions(test, loop.var.name):
-        return None if any(isinstance(n, Load) for n in walk(test)) else test
-    if not (isinstance(test, Compare) and test.left.dtype == loop.var.dtype):
-        return None
-    difference = linear_form(Binary("-", test.left, test.right))
-    if test.op not in _ORDER or [a for a in difference.terms if mentions(a, loop.var.name)] != [loop.var]:
-        return None
-    grows = difference.terms[loop.var] * _ORDER[test.op] > 0
-    last = idx(int(loop.hi.value) - 1) if isinstance(loop.hi, Const) else Binary("-", loop.hi, idx(1))
-    return substitute(test, {loop.var: last if grows == for_all else loop.lo})

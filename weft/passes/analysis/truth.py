@@ -8,7 +8,7 @@ least (or, for what may hold at all, greatest); what is left grows or falls alon
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from weft.ir import dtype as dt
@@ -19,7 +19,7 @@ from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, If, Let, LoopKind, Seq, Stmt
 from weft.ir.visit import free_vars
-from weft.passes.analysis.conditions import conjuncts, is_fixed, slack
+from weft.passes.analysis.conditions import all_of, conjuncts, is_fixed, slack
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
 #: What inner variables can be; None of those that nothing is known of.
@@ -100,14 +100,34 @@ def for_all_inner(
     """
     if not is_fixed(test, changing, stored):
         return None
+    return _at_extreme(test, inner, least_over)
+
+
+def for_all_lanes(condition: Expr, loop: For) -> Expr | None:
+    """What says that ``condition`` holds in all iterations of ``loop``."""
+    found = for_all_of(conjuncts(condition), inner_of(loop, {}))
+    return None if found is None else all_of(found)
+
+
+def for_any_lane(condition: Expr, loop: For) -> Expr | None:
+    """What holds at least where ``condition``, which reads no memory, holds in some iteration of ``loop``."""
+    found = [_at_extreme(test, inner_of(loop, {}), most_over) for test in conjuncts(condition)]
+    return None if None in found or not is_fixed(condition) else all_of([test for test in found if test is not None])
+
+
+def _at_extreme(test: Expr, inner: Inner, extreme: Callable[[Linear, Inner], Linear | None]) -> Expr | None:
+    if not inner.keys() & free_vars(test).keys():
+        return test
     gap = slack(test)
-    least = None if gap is None else least_over(gap, inner)
-    return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
+    left = None if gap is None else extreme(gap, inner)
+    return None if left is None else simplify(Compare(">=", left.expr(dt.index), idx(0)))
 
 
-def for_all_of(tests: Iterable[Expr], inner: Inner, changing: Container[str] = ()) -> list[Expr] | None:
+def for_all_of(
+    tests: Iterable[Expr], inner: Inner, changing: Container[str] = (), stored: Container[str] | None = None
+) -> list[Expr] | None:
     """`for_all_inner` of all ``tests``; None where it is not known of one."""
-    asked = [for_all_inner(test, inner, changing) for test in tests]
+    asked = [for_all_inner(test, inner, changing, stored) for test in tests]
     found = [test for test in asked if test is not None]
     return found if len(found) == len(asked) else None
 

@@ -8,31 +8,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
-from weft.ir.expr import Binary, Compare, Const, Expr, Select, idx
+from weft.ir.expr import Binary, Compare, Const, Expr
 from weft.ir.interval import Interval
 from weft.ir.nesting import has_loop, strip
 from weft.ir.simplify import Simplifier, assigned_names, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Stmt
-from weft.ir.visit import children, count_nodes, free_vars, map_statements, mentions, rewrite, walk
-from weft.passes.analysis.conditions import all_of, conjuncts, is_fixed, is_pure, slack, strictest
-from weft.passes.analysis.loop_ranges import constant_extent, loop_range
-from weft.passes.analysis.truth import Inner, for_all_inner, least_over
+from weft.ir.visit import Node, count_nodes, free_vars, map_statements, mentions
+from weft.passes.analysis.conditions import all_of, conjuncts, is_pure, slack, strictest
+from weft.passes.analysis.truth import Inner, for_all_of
+from weft.passes.guards.ask_once import Choice, Decided, decide
 
 #: Nodes of a block's code that may be written out twice, and tests that may be made for it.
 LONGEST, MOST_TESTS = 6000, 16
-
-
-@dataclass(frozen=True, slots=True)
-class _Decided:
-    """Where ``when`` holds, ``test`` is ``value`` in every thread."""
-
-    test: Expr
-    when: Expr
-    value: bool
 
 
 def separate_blocks(kernel: Kernel) -> Kernel:
@@ -51,11 +42,13 @@ def _separate(body: Stmt) -> Stmt:
     body = strip(body)
     if isinstance(body, Alloc):
         return replace(body, body=_separate(body.body))
-    conditions, middle = decide(body)
-    if not conditions or len(conditions) > MOST_TESTS or count_nodes(body) > LONGEST:
+    middle = _decided(body)
+    asked = strictest(middle.asked)
+    if not asked or len(asked) > MOST_TESTS or count_nodes(body) > LONGEST:
         return body
-    condition = simplify(all_of(conditions))
-    return If(condition, _Middle(condition, assigned_names(middle)).node(middle), body, span=body.span)
+    condition = simplify(all_of(asked))
+    main = _Middle(condition, assigned_names(middle.main)).node(simplify(middle.main))
+    return If(condition, main, body, span=body.span)
 
 
 class _Middle(Simplifier):
@@ -85,61 +78,24 @@ class _Middle(Simplifier):
         return max((least for least in more if least is not None), default=None)
 
 
-def decide(body: Stmt) -> tuple[list[Expr], Stmt]:
-    """``body`` with tests of positions decided for all its threads, and what must hold for that."""
-    decided = list(_decided(body))
-    values = {d.test: Const(d.value, dt.bool_) for d in decided}
-    middle = simplify(rewrite(body, lambda n: values.get(n) if isinstance(n, Compare) else None))
-    return strictest(d.when for d in decided), middle
+def _decided(body: Stmt) -> Decided:
+    """``body`` with tests of positions decided for all its threads, by what is the same in all of them."""
+    changing, stored = assigned_names(body), mentions(body).stored
+
+    def proof(needs: Sequence[Expr], inner: Inner) -> Sequence[Expr] | None:
+        names = {name for need in needs for name in free_vars(need)}
+        of_both = names & inner.keys() and names - inner.keys()
+        asked = for_all_of(needs, inner, changing, stored) if of_both else None
+        return None if asked is None else [functools.reduce(lambda a, b: Binary("||", a, b), asked)]
+
+    return decide(body, {}, _choices, proof)
 
 
-def _decided(body: Stmt) -> Iterator[_Decided]:
-    loops: dict[str, list[For]] = {}
-    for n in walk(body):
-        if isinstance(n, For):
-            loops.setdefault(n.var.name, []).append(n)
-    stored = mentions(body).stored
-    inner = {**dict.fromkeys(mentions(body).bound), **{name: _range_of(found) for name, found in loops.items()}}
-    for test in _tests(body):
-        names = set(free_vars(test))
-        if names & set(inner) and names - set(inner):
-            yield from _decide(test, inner, stored)
-
-
-def _range_of(loops: Sequence[For]) -> Interval | None:
-    """What a variable can be in any of its ``loops``; a test may stand in all of them."""
-    if any(constant_extent(loop) is None for loop in loops):
-        return None
-    return functools.reduce(Interval.union, (loop_range(loop, {}) for loop in loops))
-
-
-def _tests(s: Stmt) -> Iterator[Compare]:
-    """Comparisons of positions that choose what is done."""
-    for n in walk(s):
-        if isinstance(n, (If, Select)):
-            yield from _comparisons(n.condition)
-
-
-def _comparisons(e: Expr) -> Iterator[Compare]:
-    if isinstance(e, Compare) and e.left.dtype == dt.index:
-        yield e
-    elif not isinstance(e, Compare):
-        for conjunct in children(e):
-            if isinstance(conjunct, Expr):
-                yield from _comparisons(conjunct)
-
-
-def _decide(test: Compare, inner: Inner, stored: frozenset[str]) -> Iterator[_Decided]:
-    gap = slack(test)
-    if gap is not None:
-        when = for_all_inner(test, inner, stored=stored)
-        if when is not None:
-            yield _Decided(test, when, True)
-        return
-    if not is_fixed(test, stored=stored):
-        return
-    apart = linear_form(Binary("-", test.right, test.left))
-    below, above = least_over(apart, inner), least_over(Linear().add(apart, -1), inner)
-    if below is not None and above is not None and test.op in ("==", "!="):
-        beyond = [Compare(">=", side.expr(dt.index), idx(1)) for side in (below, above)]
-        yield _Decided(test, Binary("||", beyond[0], beyond[1]), test.op == "!=")
+def _choices(n: Node) -> Iterator[Choice]:
+    """What a comparison of positions is where one of the needs holds for all threads."""
+    if isinstance(n, Compare) and n.left.dtype == dt.index:
+        if n.op in ("==", "!="):
+            before_or_after = [Compare("<", n.left, n.right), Compare("<", n.right, n.left)]
+            yield Choice(Const(n.op == "!=", dt.bool_), before_or_after)
+        else:
+            yield Choice(Const(True, dt.bool_), [n])

@@ -9,18 +9,19 @@ between the loop without and with it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from weft.ir import dtype as dt
-from weft.ir.expr import Const, Expr, Load, idx
+from weft.ir.expr import Const, Expr, idx
 from weft.ir.interval import Ranges
 from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import JUMPS, Barrier, For, If, Kernel, Stmt, Tensorized
-from weft.ir.visit import count_nodes, map_statements, substitute, walk
-from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, for_all
+from weft.ir.visit import count_nodes, loads, map_statements, substitute, walk
+from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts
 from weft.passes.analysis.loop_ranges import constant_extent, ranges_inside
+from weft.passes.analysis.truth import Inner, for_all_inner, for_all_of, inner_of
 
 #: Iterations that are looked at, at most.
 MOST = 64
@@ -49,18 +50,18 @@ def _inside(loop: For, ranges: Ranges) -> For:
 
 def _cut(loop: For, ranges: Ranges) -> Stmt:
     """``loop`` in parts, each without the tests that hold in all of its iterations."""
-    tests = _tests(loop.body, ranges_inside(loop, ranges))
+    tests = _tests(loop.body, {}, ranges)
     if not tests or not isinstance(loop.lo, Const) or not isinstance(loop.hi, Const):
         return _inside(loop, ranges)
     lo, hi = int(loop.lo.value), int(loop.hi.value)
     if hi - lo > MOST:
         return _inside(loop, ranges)
-    while hi > lo and any(t.fails(loop, hi - 1) for t in tests):
+    while hi > lo and any(t.decides and t.at(loop, hi - 1) is False for t in tests):
         hi -= 1
     loop = replace(loop, hi=idx(hi))
-    held = [[t.condition for t in tests if t.holds(loop, c)] for c in range(lo, hi)]
+    held = [[t.test for t in tests if t.at(loop, c)] for c in range(lo, hi)]
     groups = [(same, len(list(group))) for same, group in itertools.groupby(held)]
-    if any(count >= 2 and len(same) < len(tests) for same, count in groups) and (whole := _whole(loop, ranges)):
+    if any(count >= 2 and len(same) < len(tests) for same, count in groups) and (whole := _whole(loop, tests, ranges)):
         return whole
     if len(groups) > MOST_PARTS:
         return _inside(loop, ranges)
@@ -72,64 +73,54 @@ def _cut(loop: For, ranges: Ranges) -> Stmt:
     return sequence(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Test:
-    """A ``condition``, the ``loops`` over lanes around it, outermost first, and what is known where it stands."""
+class _Test(NamedTuple):
+    """A test, the lanes around it, what is known where it stands, and whether nothing is done unless it holds."""
 
-    condition: Expr
-    loops: tuple[For, ...]
+    test: Expr
+    lanes: Inner
     ranges: Ranges
+    decides: bool
 
-    def holds(self, loop: For, value: int) -> bool:
-        """Whether it surely holds in iteration ``value`` of ``loop``."""
-        return self._at(loop, value) == Const(True, dt.bool_)
+    def at(self, loop: For, value: int) -> bool | None:
+        """Whether it surely holds, or surely fails, in iteration ``value`` of ``loop``."""
+        found = simplify(substitute(self.test, {loop.var: idx(value)}), self.ranges)
+        return bool(found.value) if isinstance(found, Const) else None
 
-    def fails(self, loop: For, value: int) -> bool:
-        return self._at(loop, value) == Const(False, dt.bool_)
-
-    def _at(self, loop: For, value: int) -> Expr:
-        return simplify(substitute(self.condition, {loop.var: idx(value)}), self.ranges)
-
-    def everywhere(self, loop: For) -> Expr | None:
+    def everywhere(self, loop: For) -> list[Expr] | None:
         """What says that it holds in all iterations of ``loop``, and for all lanes."""
-        condition: Expr | None = self.condition
-        for inner in reversed(self.loops):
-            condition = None if condition is None else for_all(condition, inner)
-        if condition is None or (count := constant_extent(loop)) is None:
-            return None
-        held = for_all(condition, loop)
-        if held is None and count <= FEW:
-            held = all_of([substitute(condition, {loop.var: loop.lo + idx(n)}) for n in range(count)])
-        return held
+        held = for_all_inner(self.test, inner_of(loop, self.lanes))
+        if held is not None:
+            return [held]
+        count = constant_extent(loop) or 0
+        each = [substitute(self.test, {loop.var: loop.lo + idx(n)}) for n in range(count)]
+        return for_all_of(each, self.lanes) if count <= FEW else None
 
 
-def _tests(s: Stmt, ranges: Ranges, loops: tuple[For, ...] = ()) -> list[_Test]:
+def _tests(s: Stmt, lanes: Inner, ranges: Ranges, decides: bool = True) -> list[_Test]:
     """The tests around all that ``s`` does, through loops over lanes; if there is something else to do, it is rare."""
     if isinstance(s, If):
-        conditions = [c for c in conjuncts(s.condition) if not any(isinstance(n, Load) for n in walk(c))]
-        return [*(_Test(c, loops, ranges) for c in conditions), *_tests(s.then, ranges, loops)]
+        decides = decides and s.otherwise is None
+        conditions = [c for c in conjuncts(s.condition) if not loads(c)]
+        return [*(_Test(c, lanes, ranges, decides) for c in conditions), *_tests(s.then, lanes, ranges, decides)]
     if isinstance(s, For) and s.kind in ("vector", "unroll"):
-        return _tests(s.body, ranges_inside(s, ranges), (*loops, s))
+        return _tests(s.body, inner_of(s, lanes), ranges_inside(s, ranges), decides)
     return []
 
 
-def _whole(loop: For, ranges: Ranges) -> Stmt | None:
+def _whole(loop: For, tests: Sequence[_Test], ranges: Ranges) -> Stmt | None:
     """All iterations without tests where one test for all of them holds, else with: loads need not wait for tests."""
-    tests = _tests(loop.body, ranges)
     everywhere = [t.everywhere(loop) for t in tests] if (constant_extent(loop) or 0) >= 2 else []
     if not everywhere or None in everywhere or count_nodes(loop) > LONGEST:
         return None
-    body = _assumed(loop.body, {t.condition for t in tests})
-    if any(isinstance(n, TOGETHER) for n in walk(body)) or not any(
-        isinstance(n, Load) and n.buffer.scope == "global" for n in walk(body)
-    ):
+    body = _assumed(loop.body, [t.test for t in tests])
+    if any(isinstance(n, TOGETHER) for n in walk(body)) or all(n.buffer.scope != "global" for n in loads(body)):
         return None
-    whole = simplify(all_of([c for c in everywhere if c is not None]))
+    whole = simplify(all_of([c for parts in everywhere for c in parts or ()]))
     return If(whole, _inside(replace(loop, body=body), ranges), _inside(loop, ranges), span=loop.span)
 
 
-def _assumed(s: Stmt, held: Collection[Expr]) -> Stmt:
-    """``s`` where the conditions ``held`` hold."""
+def _assumed(s: Stmt, held: Sequence[Expr]) -> Stmt:
+    """``s`` where the conditions ``held`` hold; of an if with else, too."""
     s = map_statements(s, lambda n: _assumed(n, held))
     if not isinstance(s, If) or not (parts := [c for c in conjuncts(s.condition) if c not in held]):
         return s.then if isinstance(s, If) else s

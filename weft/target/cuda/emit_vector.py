@@ -29,8 +29,9 @@ from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import JUMPS, Alloc, Barrier, For, If, Let, Seq, Stmt, Store, While
 from weft.ir.visit import children, substitute, walk
-from weft.passes.analysis.conditions import for_all, for_any, mentions
+from weft.passes.analysis.conditions import mentions
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.truth import for_all_lanes, for_any_lane
 from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.emit_convert import unrounded
 from weft.target.c_text.emit_expr import emit_expr, emit_pointer
@@ -101,7 +102,7 @@ def _emit(f: Function, loop: For, s: Stmt) -> None:
             _emit_uniform_if(f, loop, s)
         case If(otherwise=None) if _fills_registers(f, loop, s):
             _emit_filling(f, loop, s)
-        case If(otherwise=None) if for_all(s.condition, loop) is not None:
+        case If(otherwise=None) if for_all_lanes(s.condition, loop) is not None:
             _emit_guarded(f, loop, s)
         case For(kind="serial" | "unroll") if not (mentions(s.lo, loop.var.name) or mentions(s.hi, loop.var.name)):
             emit_stmt(f, For(s.var, s.lo, s.hi, s.kind, _again(loop, s.body), span=s.span))
@@ -129,7 +130,7 @@ def _emit_uniform_if(f: Function, loop: For, s: If) -> None:
 
 
 def _splits(f: Function, value: Select, loop: For) -> bool:
-    return mentions(value.condition, loop.var.name) and for_all(value.condition, loop) is not None
+    return mentions(value.condition, loop.var.name) and for_all_lanes(value.condition, loop) is not None
 
 
 def _fills_registers(f: Function, loop: For, s: If) -> bool:
@@ -145,7 +146,7 @@ def _fills_registers(f: Function, loop: For, s: If) -> bool:
         return False
     wide = _wide(f, loop, load.buffer, load.indices)
     whole = (constant_extent(loop) or 0) * load.buffer.dtype.itemsize
-    return wide is not None and wide.bytes == whole and not wide.is_cut and for_any(s.condition, loop) is not None
+    return wide is not None and wide.bytes == whole and not wide.is_cut and for_any_lane(s.condition, loop) is not None
 
 
 def _has_room(f: Function, loop: For, s: Store) -> bool:
@@ -157,7 +158,7 @@ def _has_room(f: Function, loop: For, s: Store) -> bool:
 
 def _emit_filling(f: Function, loop: For, s: If) -> None:
     """All lanes at once where any is inside."""
-    condition = for_any(s.condition, loop)
+    condition = for_any_lane(s.condition, loop)
     assert condition is not None
     condition = simplify(condition, f.ranges)
     if condition == Const(True, dt.bool_):
@@ -169,7 +170,7 @@ def _emit_filling(f: Function, loop: For, s: If) -> None:
 
 def _emit_guarded(f: Function, loop: For, s: If) -> None:
     """All lanes at once where all are inside; else each lane on its own."""
-    condition = for_all(s.condition, loop)
+    condition = for_all_lanes(s.condition, loop)
     assert condition is not None
     with f.braces(f"if ({emit_expr(f, condition).text})"):
         _emit(f, loop, s.then)
