@@ -12,6 +12,7 @@ from weft.operators.dynamic import dynamic_sizes, general_key
 from weft.operators.interface import Interface, place_of
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Signature
+from weft.operators.tuned import by_record
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.executor import ALIGNMENT, About, Executor, slot_value
 from weft.runtime.pause_collector import collector_paused
@@ -66,16 +67,20 @@ def find_specialization(
     """From the store where it is there and loads, else compiled; ``misaligned`` arrays begin where code must know."""
     whole = definition.complete(signature)
     sizes = dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
-    parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks))
 
-    def make() -> Artifact:
-        return compile_artifact(definition, whole, machine, checks, frozenset(sizes), misaligned)
+    def find(definition: Definition) -> Specialization:
+        parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks))
 
-    def load(artifact: Artifact) -> Specialization:
-        return _load(artifact, definition, signature, sizes, executor)
+        def make() -> Artifact:
+            return compile_artifact(definition, whole, machine, checks, frozenset(sizes), misaligned)
 
-    threads = thread_key(definition.how) if executor.name == "cpu" else ""
-    return find_code(code_key("kernel", machine, misaligned, *parts, threads), make, load)
+        def load(artifact: Artifact) -> Specialization:
+            return load_specialization(artifact, definition, signature, sizes, executor)
+
+        threads = thread_key(definition.how) if executor.name == "cpu" else ""
+        return find_code(code_key("kernel", machine, misaligned, *parts, threads), make, load)
+
+    return by_record(definition, whole, machine, sizes, find)
 
 
 def code_key(what: str, machine: MachineDescription, misaligned: frozenset[str], *parts: str) -> str:
@@ -203,7 +208,7 @@ def bind_loaded(
     return loaded.main._replace(fixed=fixed, prepared=tuple(array for array, _ in prepared))
 
 
-def _load(
+def load_specialization(
     artifact: Artifact, definition: Definition, signature: Signature, sizes: Mapping[str, int], executor: Executor
 ) -> Specialization:
     """Machine code in memory, for calls of ``signature``; ``sizes`` are those that the code leaves open."""

@@ -18,6 +18,7 @@ from weft.ir.expr import Axis, Compare, Const, Expr, Var, const
 from weft.ir.interval import bounds
 from weft.ir.remark import Remark
 from weft.ir.simplify import simplify
+from weft.ir.solve import variables
 from weft.ir.visit import free_vars, substitute
 from weft.tensor.coverage import covers, written_box
 from weft.tensor.facts import Facts
@@ -109,11 +110,12 @@ def _never_written(watched: _Watched, d: int) -> Polynomial | None:
         return Polynomial.of(0)
     forms = [affine_form(s.indices[d]) for s in watched.writers]
     names = [{a.var.name for a in s.all_axes} for s in watched.writers]
-    known = [f for f, n in zip(forms, names) if f is not None and f.coefficients.keys() <= n]
+    known = [f for f, n in zip(forms, names) if f is not None and {*variables(f)} <= n]
     if not known or len(known) < len(forms):
         return None
-    step = gcd(*(c for f in known for c in f.coefficients.values()), *(f.constant - known[0].constant for f in known))
-    return Polynomial.of((known[0].constant + 1) % step) if step > 1 else None
+    first = known[0].get("", 0)
+    step = gcd(*(f[v] for f in known for v in variables(f)), *(f.get("", 0) - first for f in known))
+    return Polynomial.of((first + 1) % step) if step > 1 else None
 
 
 def _at_sizes(s: Statement, values: Mapping[Var, Expr]) -> Statement:
@@ -132,7 +134,8 @@ def _positions(s: Statement, d: int) -> range | None:
     if any(ranges[n].is_empty for n in names if n in ranges):
         return range(0)
     form = affine_form(index)
-    step = abs(next(iter(form.coefficients.values()))) if form is not None and len(form.coefficients) == 1 else 1
+    moving = [] if form is None else variables(form)
+    step = abs(form[moving[0]]) if form is not None and len(moving) == 1 else 1
     if not ranges.keys() >= free_vars(index).keys():
         return None
     interval = bounds(index, ranges)
