@@ -279,8 +279,10 @@ class ProgramBuilder:
         self._doubts += ranges.cuts
         if not ranges.cuts:
             inferred = variables.keys() - {c.var.name for c in where}
-            dimensions = {d for d, i in enumerate(subscripts) if not inferred.isdisjoint(free_vars(i))}
-            self._inferred.setdefault(target, set()).update(dimensions)
+            found = {d for d, i in enumerate(subscripts) if not inferred.isdisjoint(free_vars(i))}
+            if op != "=":  # what a sum or an extreme is scattered to may be few elements: gradients are such
+                found = {d for d in found if isinstance(subscripts[d], Var)}
+            self._inferred.setdefault(target, set()).update(found)
 
     def _position(
         self, subscripts: Sequence[Expr], op: str, value: Expr, initialize: bool, result: DType, span: Span | None

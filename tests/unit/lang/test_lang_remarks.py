@@ -128,6 +128,20 @@ AT_SIZES: list[tuple[str, list[tuple[int, ...]], list[tuple[int, ...]], str, str
         "with H = 6, S = 2, `O(3)` stays zero; `O` is written for `i` in 0:(H+S-1)/S",
     ),
     ("def f(float(M,N) A) -> (d) { d(i) = A(i,i) }", [(3, 3)], [(3, 4)], "", ""),
+    (  # gradients of windows and of heads in groups
+        "def f(float(H) G, float(K) W, int S, int N) -> (float(N) D) { D(S*h + k) +=! G(h) * W(k) }",
+        [(3,), (2,), 2, 6],
+        [(3,), (2,), 2, 8],
+        "",
+        "",
+    ),
+    (
+        "def f(float(H) D, float(G) K) -> (float(G) E) { E(h/4) +=! D(h) * K(h/4) where h in 0:H }",
+        [(8,), (2,)],
+        [(4,), (2,)],
+        "",
+        "",
+    ),
     (  # what a second statement writes counts
         "def f(float(N) A, float(M) B) -> (float(N+M) O) { O(i) = A(i) where i in 0:N\n O(N+j) = B(j) }",
         [(3,), (4,)],
