@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from weft.operators.define import define as define
     from weft.operators.define import load as load
     from weft.operators.define import operator as operator
+    from weft.operators.equal import equal as equal
     from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.loop_kernel import kernel as kernel
     from weft.operators.operator import Operator as Operator
@@ -55,6 +56,7 @@ _LATER = {
     "define": "weft.operators.define",
     "numpy_dtype": "weft.runtime.arrays",
     "operator": "weft.operators.define",
+    "equal": "weft.operators.equal",
     "compile": "weft.graph.from_torch.backend",
     "explain": "weft.graph.explain",
     "refresh": "weft.graph.from_torch.changes",
@@ -121,6 +123,7 @@ __all__ = [
     "compile",
     "cuda",
     "define",
+    "equal",
     "explain",
     "profile",
     "get_num_threads",

@@ -20,6 +20,7 @@ from weft.operators.scheduling import Numerics, Scheduling, choose_scheduling
 from weft.operators.signature import Signature, bind_arguments, check_call
 from weft.operators.specialization import Specialization, find_specialization
 from weft.operators.tuned import by_record
+from weft.operators.warn import warn_once
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import overlaps
 from weft.runtime.executor import Executor
@@ -211,7 +212,9 @@ class Operator(Callee):
         self, signature: Signature, machine: MachineDescription, executor: Executor, misaligned: frozenset[str]
     ) -> Specialization:
         with faults_reproduced(self._definition, signature, self._checks, machine.target):
-            return find_specialization(self._definition, signature, self._checks, machine, executor, misaligned)
+            special = find_specialization(self._definition, signature, self._checks, machine, executor, misaligned)
+        warn_once(special.remarks, self._definition.told)
+        return special
 
 
 def _restore(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from weft.auto.plan import Decision
-from weft.ir.at_the_call import told_at_the_call
+from weft.ir.at_the_call import methods_told_at_the_call, told_at_the_call
 from weft.ir.errors import ArgumentError
 from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface
@@ -26,6 +26,7 @@ from weft.target.description import MachineDescription
 T = TypeVar("T")
 
 
+@methods_told_at_the_call
 class OperatorSchedule(Schedule):
     """A schedule of an operator: primitives as on any `Schedule`, then `build`."""
 

@@ -22,6 +22,7 @@ from weft.version import cache_key
 
 if TYPE_CHECKING:
     from weft.ir.buffer import Buffer
+    from weft.ir.remark import Remark
     from weft.ir.stmt import Kernel
     from weft.operators.stages import Build
     from weft.passes.plain.separate_constants import Separated
@@ -51,6 +52,8 @@ class Specialization(NamedTuple):
     fixed: tuple[int | float, ...] = ()
     prepared: tuple[Any, ...] = ()
     release_gil: bool = False
+    #: what shows at the sizes of these calls and is perhaps not meant
+    remarks: tuple[Remark, ...] = ()
 
 
 def find_specialization(
@@ -109,11 +112,13 @@ def compile_artifact(
     misaligned: frozenset[str],
 ) -> Artifact:
     """Machine code for ``signature``, for all values of the sizes in ``symbolic``."""
-    from weft.operators.stages import build
+    from weft.operators.stages import build, remark_facts
 
     constants = frozenset(definition.bound)
     made = build(definition.program, signature, machine, checks, definition.how, symbolic=symbolic, constants=constants)
-    return artifact_of(made, made.separated(), symbolic, misaligned)
+    artifact = artifact_of(made, made.separated(), symbolic, misaligned)
+    remarks = {} if symbolic else remark_facts(definition.program, signature)  # else for each call's sizes, when loaded
+    return artifact._replace(metadata={**artifact.metadata, **remarks})
 
 
 def artifact_of(
@@ -217,7 +222,8 @@ def load_specialization(
     interface, constants = definition.interface, {name for name, _ in signature.constants}
     check_parameters(loaded.main, [p.name for p in interface.params if p.name not in constants], interface)
     bound = bind_loaded(loaded, definition, executor, sizes)
-    return bound._replace(outputs=outputs, release_gil=facts["release_gil"])
+    remarks = interface.remarks_from_json(facts["remarks"])
+    return bound._replace(outputs=outputs, release_gil=facts["release_gil"], remarks=remarks)
 
 
 def check_parameters(loaded: Specialization, given: Sequence[str], interface: Interface) -> None:
