@@ -30,7 +30,7 @@ class _Choices:
 
     def rank(self, subject: str, plans: Any, seconds: Any) -> list[Any]:
         ordered = rank_plans(subject, plans, seconds)
-        name = subject
+        name = subject.replace(" ", "_")
         while name in self.offered:
             name += "'"
         self.offered[name] = len(ordered)
