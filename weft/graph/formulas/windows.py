@@ -389,8 +389,7 @@ def resampled(x: Tensor, places: Tensor, weights: Tensor, dim: int) -> Tensor:
 
     def body(*i: Any) -> Any:
         if taps > _FEW_TAPS:
-            tap = reduce_axis(taps, "tap")
-            return w.sum(term(tap, i), over=[tap])
+            return w.sum(term(tap := reduce_axis(taps, "tap"), i), over=[tap])
         total: Any = None
         for n in range(taps):
             value = term(n, i)

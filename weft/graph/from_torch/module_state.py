@@ -145,7 +145,8 @@ class ModuleShape:
 _APART = {*_TABLES, "_modules", "training", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
           "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
           "_non_persistent_buffers_set", "_is_full_backward_hook", "_is_hf_initialized",
-          "_forward_hooks_always_called"}  # fmt: skip
+          "_forward_hooks_always_called", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs"}  # fmt: skip
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 #: Containers in containers that are looked at.
 _DEEP = 3
 
@@ -155,7 +156,8 @@ def _attribute_rows(module: Any) -> Iterator[Row]:
     yield module.__dict__, SIZE, len(module.__dict__)
     for name, value in module.__dict__.items():
         if name not in _APART and not isinstance(value, tensor):
-            yield module.__dict__, name, value
+            if name not in _HOOKS:  # nobody puts another table in their place
+                yield module.__dict__, name, value
             yield from _rows_within(value, _DEEP)
 
 
