@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "graph"))
 from onnx_models import TensorProto, helper, mlp, model, node, onnx
 
 import weft
-from weft.graph.from_onnx.budget import Budget, free_memory
+from weft.graph.from_onnx.budget import MOST_POINTS, Budget, free_memory
 from weft.ir.errors import ArgumentError, Error, InternalError, UnsupportedError
 
 X = np.ones((2, 4), np.float32)
@@ -182,6 +182,12 @@ def scattered(op: str, place: Any) -> Any:
     return model(nodes, {"x": [2, 4]}, ["y"], {**sizes, **further, "p": place})
 
 
+def summed_up() -> Any:
+    """One number, of 2 to the 51st points."""
+    einsum = node("Einsum", "w w w w w w x", "y", equation="a,b,c,d,e,f,gh->")
+    return model([einsum], {"x": [2, 4]}, ["y"], {"w": np.ones(256, np.float32)})
+
+
 def multiplied_out() -> Any:
     """A small result of small tensors, by 2 ** 48 points."""
     names = "abcd"
@@ -222,6 +228,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Error], str]] = {
         "ScatterND `scatternd`: tables of",
     ),
     "products without measure": (multiplied_out, UnsupportedError, "Einsum `einsum`: a tensor of shape"),
+    "sums without measure": (summed_up, UnsupportedError, "Einsum `einsum`: work of 2251799813685248 points"),
     "orders for a terminal": (orders_for_a_terminal, UnsupportedError, "com.\N{REPLACEMENT CHARACTER}[2J"),
     "pads without measure": (padded_without_measure, UnsupportedError, "Pad `pad`: a tensor of shape"),
 }
@@ -247,6 +254,14 @@ def test_all_tables_of_a_model_have_one_account() -> None:
     with pytest.raises(UnsupportedError, match="tables of 401 bytes"):
         budget.take(401)
     budget.take(400)
+
+
+def test_the_work_of_a_model_has_one_account() -> None:
+    budget = Budget()
+    budget.work(MOST_POINTS - 5)
+    with pytest.raises(UnsupportedError, match="work of 6 points"):
+        budget.work(6)
+    budget.work(5)
 
 
 def test_many_names_are_looked_at_once_each() -> None:

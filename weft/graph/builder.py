@@ -40,7 +40,7 @@ Library: TypeAlias = "Callable[[Formula, Sequence[Hashable], Sequence[Edge]], Ca
 #: Programs of formulas, kept over graphs: models repeat their layers, and processes their models. The last that were
 #: asked for, since each size has its own.
 _programs: OrderedDict[Hashable, TensorProgram] = OrderedDict()
-MOST_PROGRAMS = 4096
+MOST_PROGRAMS = 1024
 
 
 class GraphBuilder:

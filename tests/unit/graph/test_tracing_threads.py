@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -235,3 +236,26 @@ def test_a_compiled_model_inside_another_is_traced_as_a_part_of_it() -> None:
             inner[0].weight.mul_(2)
     assert len(whole.parts) == 1
     assert hasattr(next(iter(whole.parts.values())), "model"), "compiled as a whole"
+
+
+def test_warnings_of_other_threads_are_heard_while_one_traces() -> None:
+    before, heard = list(warnings.filters), []
+
+    def warn() -> None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for kind in (FutureWarning, UserWarning):
+                warnings.warn("x were assigned during export", kind, stacklevel=1)
+        heard.append([str(one.category.__name__) for one in caught])
+
+    with warnings.catch_warnings(record=True) as own:
+        warnings.simplefilter("always")
+        with quiet.alone_while_tracing(), quiet.alone_while_tracing():
+            other = threading.Thread(target=warn)
+            other.start()
+            other.join()
+            warnings.warn("torch's own", FutureWarning, stacklevel=1)
+            warnings.warn("the user's", UserWarning, stacklevel=1)
+    assert heard == [["FutureWarning", "UserWarning"]]
+    assert [str(one.message) for one in own] == ["the user's"]
+    assert list(warnings.filters) == before

@@ -374,16 +374,25 @@ def stretched(x: Tensor, steps: Ints, before: Ints, after: Ints) -> Tensor:
     return compute((*front, *sizes), body, name="O")
 
 
+#: Taps up to which a sum of them is written out.
+_FEW_TAPS = 32
+
+
 def resampled(x: Tensor, places: Tensor, weights: Tensor, dim: int) -> Tensor:
     """Along an axis, sums of the elements at ``places``, each (taps, length), with ``weights``."""
     taps, length = shape(places)
     kind = working_type(x.dtype)
 
+    def term(tap: Any, i: Indices) -> Any:
+        spot = index_value(as_position(places[tap, i[dim]], "an index"))
+        return cast(kind, element(x, *i[:dim], spot, *i[dim + 1 :])) * cast(kind, weights[tap, i[dim]])
+
     def body(*i: Any) -> Any:
+        if taps > _FEW_TAPS:
+            return w.sum(term(tap := reduce_axis(taps, "tap"), i), over=[tap])
         total: Any = None
-        for tap in range(taps):
-            spot = index_value(as_position(places[tap, i[dim]], "an index"))
-            value = cast(kind, element(x, *i[:dim], spot, *i[dim + 1 :])) * cast(kind, weights[tap, i[dim]])
+        for n in range(taps):
+            value = term(n, i)
             total = value if total is None else total + value
         return total
 

@@ -1,8 +1,8 @@
-"""How much memory a model may ask for while its graph is made: a small file can name large sizes.
+"""How much memory and work a model may ask for while its graph is made: a small file can name large sizes.
 
 Each tensor of the graph is checked against what is free. Tables that are computed while loading (where each element of
 a resized image looks, which update each element takes) have one account for the whole model, and ask before they are
-made.
+made. So have the points that formulas run over: what would take a machine days is refused before anything is compiled.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from weft.ir.errors import UnsupportedError
 
 #: Which share of the memory that is free tables may have.
 _SHARE = 4
+#: Points of all formulas of a model: ten thousand million weights and four thousand rows are less.
+MOST_POINTS = 1 << 46
 
 
 def free_memory() -> int:
@@ -51,7 +53,7 @@ class Budget:
 
     def __init__(self, free: int | None = None) -> None:
         self.free = free_memory() if free is None else free
-        self._tables = self.free // _SHARE
+        self._tables, self._points = self.free // _SHARE, MOST_POINTS
 
     def check(self, shape: Shape, dtype: DType) -> None:
         """Refuses a tensor that cannot be."""
@@ -66,3 +68,11 @@ class Budget:
         if size > self._tables:
             raise UnsupportedError(f"tables of {size} bytes", why="this machine has less memory for them")
         self._tables -= size
+
+    def work(self, points: int) -> None:
+        """``points`` that a formula runs over; refuses what is more than all of the model may."""
+        if points > self._points:
+            raise UnsupportedError(
+                f"work of {points} points", why=f"a model may have {MOST_POINTS}: it would run for days"
+            )
+        self._points -= points

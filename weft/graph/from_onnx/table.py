@@ -132,6 +132,7 @@ class Site:
             return empty
         for output in program.outputs:
             self.budget.check(shape_of(output.shape), output.dtype)
+        self.budget.work(_steps(program))
         if _is_small(terms, program):
             return self._evaluate(program, terms, sources)
         inputs = [self.edge(t) for t in terms]

@@ -32,6 +32,8 @@ from weft.ir.numerics import CHOICES, NUMERICS
 from weft.locks import new_rlock
 from weft.runtime.fastcall import MISS
 
+#: Changes of a model's attributes, modules and weights apart, after which Dynamo decides what depends on them.
+MOST_TURNS = 8
 #: Models that were compiled through torch.compile in this process and are still there, for `weft.explain`.
 COMPILED = Remembered()
 
@@ -71,11 +73,13 @@ class CompiledModel:
         self.model, self.options = model, options
         #: reasons for eager calls that the user was warned of
         self._told: set[str] = set()
+        #: how often what was traced was forgotten since attributes of the model were others
+        self._turns = 0
         self._lock, self._table_lock = new_rlock(), new_rlock()
         self._begin()
 
     def _begin(self) -> None:
-        """As if it had never been called."""
+        """As if it had never been called, but for how often attributes were others."""
         self._shape = ModuleShape(as_module(self.model))
         self.parts: dict[Any, ExportedModel | InParts | str] = {}
         self._last: ExportedModel | None = None
@@ -153,8 +157,10 @@ class CompiledModel:
         return self._shape.training(), autocast_types()
 
     def _forget_another_model(self) -> None:
-        """Forgets what was traced, where the model has other modules in it by now."""
-        if not self._shape.is_current():
+        """Forgets what was traced, where the model has other modules, attributes or hooks by now."""
+        is_other = any(isinstance(p, ExportedModel) for p in self.parts.values()) and not self._shape.has_attributes()
+        if is_other or not self._shape.is_current():
+            self._turns += is_other
             self._begin_again()
 
     def _begin_again(self) -> None:
@@ -288,6 +294,8 @@ class CompiledModel:
     def _export(
         self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any], nested: tuple[Any, ...]
     ) -> ExportedModel | InParts | str:
+        if self._turns > MOST_TURNS:
+            return self._without_export("attributes of the model change again and again")
         try:
             program = self._programs.find(nested, leaves, functools.partial(trace, self.model, args, named))
             part = ExportedModel(program, self.options, self._sizes, self._shape.watched(), nested[1])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from weft.graph.from_torch.encoder_layers import whole_layers_apart
+from weft.graph.from_torch.module_state import ChangesItselfError, ModuleState
 from weft.graph.from_torch.quiet import TRACERS, alone_while_tracing, as_if_exporting, exporting_apart, silent
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import UnsupportedError
@@ -273,8 +274,16 @@ def fake_tensors() -> Any:
 
 @contextlib.contextmanager
 def _telling_results(module: Any) -> Iterator[None]:
-    """Dataclasses that ``module`` gives while it is traced are made known to torch as what holds tensors."""
-    hook = module.register_forward_hook(lambda _module, _args, made: register_dataclasses(made))
+    """Dataclasses that ``module`` gives while it is traced are made known to torch as what holds tensors; and that it
+    changes itself is an error, which torch would put back in silence."""
+
+    def told(_module: Any, _args: Any, made: Any) -> None:
+        register_dataclasses(made)
+        if state.has_changed():
+            raise ChangesItselfError
+
+    hook = module.register_forward_hook(told)
+    state = ModuleState(module)
     try:
         yield
     finally:

@@ -4,14 +4,26 @@ a twin of it to trace."""
 from __future__ import annotations
 
 import copy
+import sys
 import types
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
-#: What an attribute may become while a model is traced, as it says nothing about tensors.
+from weft.graph.run.fast_model import SIZE
+from weft.ir.errors import UnsupportedError
+
+#: Values that are compared by what they say.
 PLAIN = (type(None), bool, int, float, complex, str)
 #: Dictionaries of a module whose tensors are its parameters and buffers.
 _TABLES = ("_parameters", "_buffers")
+
+
+class ChangesItselfError(UnsupportedError):
+    """A call of the model leaves it another: the next one is another program."""
+
+    def __init__(self) -> None:
+        super().__init__("a model that changes itself")
 
 
 class ModuleState:
@@ -30,14 +42,14 @@ class ModuleState:
     def _keys(module: Any) -> list[tuple[str, ...]]:
         return [tuple(getattr(module, table)) for table in (*_TABLES, "_modules")]
 
-    def has_other_tensors(self) -> bool:
-        """Whether something was assigned that is or may hold a tensor."""
+    def has_changed(self) -> bool:
+        """Whether something was assigned, put into a container, or taken away."""
         pairs = [(m.__dict__, had) for m, had in zip(self._modules, self._attributes)]
         pairs += [(now, had) for now, had in self._containers if isinstance(now, dict)]
-        if any(_differs(now.get(key), had.get(key)) for now, had in pairs for key in now.keys() | had.keys()):
+        if any(now.keys() != had.keys() or any(_differs(now[key], had[key]) for key in had) for now, had in pairs):
             return True
-        rows = [(now, had) for now, had in self._containers if not isinstance(now, dict)]
-        if any({id(v) for v in _others(now)} != {id(v) for v in _others(had)} for now, had in rows):
+        rows = [(list(now), list(had)) for now, had in self._containers if not isinstance(now, dict)]
+        if any(len(now) != len(had) or any(map(_differs, now, had)) for now, had in rows):
             return True
         return self._names != [self._keys(m) for m in self._modules]
 
@@ -86,20 +98,17 @@ def _own(value: Any, twins: dict[int, Any]) -> Any:
 
 
 def _differs(now: Any, had: Any) -> bool:
-    return now is not had and not isinstance(now, PLAIN)
+    """Whether a value is another; zeros with another sign are."""
+    return now is not had and not (type(now) is type(had) and isinstance(now, PLAIN) and repr(now) == repr(had))
 
 
-def _others(values: Any) -> list[Any]:
-    return [value for value in values if not isinstance(value, PLAIN)]
-
-
-#: An object that a dictionary of a module has under a key.
-Row = tuple[dict[str, Any], str, Any]
+#: An object that a dictionary of a module has under a key, or a list at a place; under `SIZE`, how many it has.
+Row = tuple[Any, Any, Any]
 
 
 class ModuleShape:
-    """Which modules ``module`` has in it, where parameters and buffers are missing, and what is training: a traced
-    program takes it for granted."""
+    """Which modules ``module`` has in it, where parameters and buffers are missing, what is training, and all other
+    attributes and hooks: a traced program takes it for granted."""
 
     def __init__(self, module: Any) -> None:
         modules = list(module.modules())
@@ -112,10 +121,16 @@ class ModuleShape:
             for name, tensor in table.items()
             if tensor is None
         ]
+        self.rows += [(m._modules, SIZE, len(m._modules)) for m in modules]
+        self._attributes = [row for m in modules for row in _attribute_rows(m)]
         self._flags = [m.__dict__ for m in modules if "training" in m.__dict__]
 
     def is_current(self) -> bool:
-        return all(table.get(name, self) is value for table, name, value in self.rows)
+        return all(_found(table, key) is value for table, key, value in self.rows)
+
+    def has_attributes(self) -> bool:
+        """Whether attributes and hooks are as they were."""
+        return not any(_differs(_found(table, key), value) for table, key, value in self._attributes)
 
     def training(self) -> tuple[bool, ...]:
         """The flags, in order."""
@@ -123,4 +138,43 @@ class ModuleShape:
 
     def watched(self) -> list[Row]:
         """All of it, with the flags as they are now."""
-        return [*self.rows, *((table, "training", table.get("training")) for table in self._flags)]
+        return [*self.rows, *self._attributes, *((table, "training", table.get("training")) for table in self._flags)]
+
+
+#: Dictionaries of a module that are looked at otherwise, or that a call without gradients does not ask.
+_APART = {*_TABLES, "_modules", "training", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
+          "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+          "_non_persistent_buffers_set", "_is_full_backward_hook", "_is_hf_initialized",
+          "_forward_hooks_always_called", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs"}  # fmt: skip
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+#: Containers in containers that are looked at.
+_DEEP = 3
+
+
+def _attribute_rows(module: Any) -> Iterator[Row]:
+    tensor = sys.modules["torch"].Tensor
+    yield module.__dict__, SIZE, len(module.__dict__)
+    for name, value in module.__dict__.items():
+        if name not in _APART and not isinstance(value, tensor):
+            if name not in _HOOKS:  # nobody puts another table in their place
+                yield module.__dict__, name, value
+            yield from _rows_within(value, _DEEP)
+
+
+def _rows_within(value: Any, deep: int) -> Iterator[Row]:
+    """How many a list or dictionary has, before which."""
+    if not deep or not isinstance(value, (list, dict)):
+        return
+    yield value, SIZE, len(value)
+    for key, one in enumerate(value) if isinstance(value, list) else value.items():
+        yield value, key, one
+        yield from _rows_within(one, deep - 1)
+
+
+def _found(table: Any, key: Any) -> Any:
+    """What a row is about now; `SIZE` where there is nothing."""
+    if key is SIZE:
+        return len(table)
+    if isinstance(table, list):
+        return table[key] if key < len(table) else SIZE
+    return table.get(key, SIZE)

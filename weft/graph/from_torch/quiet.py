@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import logging
+import re
 import sys
 import threading
 import warnings
@@ -31,9 +32,7 @@ def alone_while_tracing() -> Iterator[None]:
     """No other thread of ours traces meanwhile, and nothing is told to torch's own developers: a failure comes as an
     exception besides."""
     before = is_tracing()
-    with _tracing, silent(*TRACERS), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.filterwarnings("ignore", ".* were assigned during export")  # lists of weights, which are put back
+    with _tracing, silent(*TRACERS), _untold():
         _here.is_tracing = True
         try:
             yield
@@ -44,6 +43,37 @@ def alone_while_tracing() -> Iterator[None]:
 def is_tracing() -> bool:
     """Whether this thread traces a model: what that calls is a part of it."""
     return getattr(_here, "is_tracing", False)
+
+
+class _WhileTracing:
+    """In place of a pattern in the filters of `warnings`, which all threads share: matches in threads that trace."""
+
+    def __init__(self, pattern: str = "") -> None:
+        self._pattern = re.compile(pattern)
+
+    def match(self, text: str) -> bool:
+        return is_tracing() and self._pattern.match(text) is not None
+
+
+#: Warnings that are not told: to torch's developers, and of lists of weights, which are put back.
+_UNTOLD: tuple[Any, ...] = (
+    ("ignore", _WhileTracing(), FutureWarning, None, 0),
+    ("ignore", _WhileTracing(".* were assigned during export"), Warning, None, 0),
+)
+
+
+@contextlib.contextmanager
+def _untold() -> Iterator[None]:
+    """With `_UNTOLD` before all other filters. Threads put whole lists of filters in and back at any time: one that is
+    left in such a list says nothing of a thread that does not trace."""
+    for one in reversed(_UNTOLD):
+        warnings.filters.insert(0, one)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for one in _UNTOLD:
+            with contextlib.suppress(ValueError):
+                warnings.filters.remove(one)  # type: ignore[attr-defined]
 
 
 class _ThisThread:

@@ -27,7 +27,7 @@ from weft.graph.from_torch.edge import (
     with_tensors_alone,
 )
 from weft.graph.from_torch.lines import recorded_lines
-from weft.graph.from_torch.module_state import PLAIN, ModuleState, twin_of
+from weft.graph.from_torch.module_state import PLAIN, ChangesItselfError, ModuleState, twin_of
 from weft.graph.from_torch.nest import TENSOR
 from weft.graph.from_torch.recurrent import current_weights, whole_layers
 from weft.graph.from_torch.symbolic import refuse_sizes_of_values
@@ -59,11 +59,15 @@ class Traced:
 
 def trace(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Traced:
     """``model`` for such arguments, and for all sizes of ``dims`` of each leaf of these."""
+    traced = None
     with whole_layers(), Progress(f"weft: reading {type(model).__name__}"):
-        traced = None
         if not any(dims):
-            with contextlib.suppress(Exception):  # whatever it is, torch.export knows more, and says so where not
+            try:
                 traced = _walk(model, args, named)
+            except ChangesItselfError:
+                raise
+            except Exception:  # whatever it is, torch.export knows more, and says so where not
+                traced = None
         if traced is None:
             module = as_module(model)
             traced = read_program(export(twin_of(module) or module, args, named, dims), module)
@@ -150,8 +154,8 @@ class _Walk:
                 try:
                     yield
                     is_same = all(table.get(key) is tensor for (table, key), tensor in zip(places, tensors))
-                    if not is_same or state.has_other_tensors():
-                        raise UnsupportedError("a model that changes itself")
+                    if not is_same or state.has_changed():
+                        raise ChangesItselfError
                 finally:
                     state.restore()
         finally:

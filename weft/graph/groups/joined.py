@@ -61,7 +61,7 @@ def find_joins(graph: Graph) -> Joins:
     return Joins(finder.stored, frozenset(finder.done), finder.missing)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def pieces_of(program: TensorProgram) -> Pieces | None:
     """What a program puts one after another along an axis, if it does nothing else."""
     definition = definition_of(program)

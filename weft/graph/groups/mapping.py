@@ -16,7 +16,7 @@ from weft.tensor.program import Statement, TensorProgram
 Kind = Literal["view", "pointwise", "reduction", "contraction", "scan"]
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def kind_of(program: TensorProgram) -> Kind:
     """The hardest of its statements."""
     if view_of(program) is not None:
@@ -64,7 +64,7 @@ class View(NamedTuple):
     load: Load
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def view_of(program: TensorProgram) -> View | None:
     """The map of a program that only says where each element is."""
     if len(program.statements) != 1 or len(program.params) != 1:

@@ -34,8 +34,17 @@ MODEL = ("owner", "weights", "nweights", "samples", "nsamples", "grad_enabled", 
 #: And what of one that is a table of kernels.
 TABLE = ("patches", "npatches", "frames", "nrows")
 #: A weight: the dictionary that has it under a key (0: none), the object that must be there, the dictionary's version
-#: when it was there, and what it looks like (structure 0: no tensor, but all that must be there).
-WEIGHT = ("table", "key", "object", "as_of", *TensorState._fields)
+#: when it was there, and what it looks like (structure 0: no tensor, but all that must be there). Other ``kind``s of
+#: facts: how many objects a dictionary has, which is in a list at a place, how many are in that.
+WEIGHT = ("table", "key", "object", "as_of", "kind", *TensorState._fields)
+_KINDS = {"in_dict": 0, "dict_size": 1, "in_list": 2, "list_size": 3}
+
+
+class _Size:
+    """Stands for a key: how many there are."""
+
+
+SIZE = _Size()
 #: Which slot of the call goes into which slot of a frame, that many bytes further on.
 PATCH = ("argument", "place", "offset")
 
@@ -64,6 +73,8 @@ def patch_frame(model: Model, values, slots):
         patch: Patch = model.patches + i * patch_size
         values[patch.place] = slots[patch.argument] + patch.offset
 """
+_LOOKUPS = {"PyDict_GetItem": "ptr (ptr, ptr)", "PyDict_Size": "i64 (ptr)", "PyList_GetItem": "ptr (ptr, i64)",
+            "PyList_Size": "i64 (ptr)"}  # fmt: skip
 #: What all calls check first.
 CHECKS = '''
 def needs_python(model: Model):
@@ -87,13 +98,24 @@ def weft_is_current(model: Model):
 
 def is_there(weight: Weight, table: Dict):
     """A dictionary of the version that had it has it still: that is sooner asked than it is looked up."""
+    if weight.kind >= in_list:
+        return is_in_list(weight)
     if has_versions != 0 and table.version == weight.as_of:
         return 1
-    if PyDict_GetItem(weight.table, weight.key) != weight.object:
+    if weight.kind == in_dict and PyDict_GetItem(weight.table, weight.key) != weight.object:
+        return 0
+    if weight.kind == dict_size and PyDict_Size(weight.table) != weight.object:
         return 0
     if has_versions != 0:
         weight.as_of = table.version
     return 1
+
+
+def is_in_list(weight: Weight):
+    """Whether there are enough is asked before."""
+    if weight.kind == list_size:
+        return PyList_Size(weight.table) == weight.object
+    return PyList_GetItem(weight.table, weight.key) == weight.object
 
 
 def is_unchanged(weight: Weight, tensor: Tensor):
@@ -143,9 +165,10 @@ def load_calls(source: NativeModule, given: Mapping[str, int], model_slot: int, 
         "weight_size": 8 * len(WEIGHT),
         "model_slot": model_slot,
         "missed": MISSED,
+        **_KINDS,
     }
     constants["has_versions"] = 0 if version is None else 1
-    functions = {name: PYTHON_FUNCTIONS[name] for name in _FUNCTIONS} | {"PyDict_GetItem": "ptr (ptr, ptr)"}
+    functions = {name: PYTHON_FUNCTIONS[name] for name in _FUNCTIONS} | _LOOKUPS
     symbols = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in functions}
     declared = {**functions, **source.functions}
     module = NativeModule(source.source + witness.IS_SAME + CHECKS, constants, structures, declared, ("object_false",))
@@ -159,12 +182,13 @@ class _ModelKernel(LoadedKernel):
 
 
 class Weight(NamedTuple):
-    """A tensor that code counts on; ``table[key]`` is where a model has it, if it does. Or any other object there."""
+    """A tensor that code counts on; ``table[key]`` is where a model has it, if it does. Or any other object there, or
+    how many there are (under `SIZE`)."""
 
     tensor: Any
     state: TensorState = TensorState(0, 0, 0, 0, 0, 0)
-    table: dict[str, Any] | None = None
-    key: str | None = None
+    table: dict[Any, Any] | list[Any] | None = None
+    key: Any = None
 
 
 class FastModel:
@@ -256,8 +280,12 @@ _NEVER = -1
 
 
 def _weight_fields(weight: Weight) -> list[int]:
-    table, key = (0, 0) if weight.table is None else (id(weight.table), id(weight.key))
-    return [table, key, id(weight.tensor), _NEVER, *weight.state]
+    if weight.table is None:
+        return [0, 0, id(weight.tensor), _NEVER, 0, *weight.state]
+    is_list, is_size = isinstance(weight.table, list), weight.key is SIZE
+    kind = _KINDS[f"{'list' if is_list else 'dict'}_size" if is_size else f"in_{'list' if is_list else 'dict'}"]
+    key = 0 if is_size else weight.key if is_list else id(weight.key)
+    return [id(weight.table), key, weight.tensor if is_size else id(weight.tensor), _NEVER, kind, *weight.state]
 
 
 def _words(values: Sequence[int]) -> Any:
