@@ -74,9 +74,10 @@ def orders(reads: tuple[Read, ...]) -> Iterator[tuple[Read, ...]]:
 
 
 def canonical(term: Term, reads: tuple[Read, ...]) -> Iterator[tuple[Region, Weight]]:
-    subscripts = [s for r in reads for s in r.subscripts]
-    quotients = _used(term)
-    system = _System({(): term.weight}, set(term.bound), {q.name for q in quotients})
+    quotients, same = _merged(_used(term))
+    term = term.put(same)
+    subscripts = [put(s, same) for r in reads for s in r.subscripts]
+    system = _System({(): term.weight}, {*term.bound, *(q.name for q in quotients)}, set())
     system.equations = [add(s, variable(f"#{n}"), -1) for n, s in enumerate(subscripts)]
     system.equations += [f for f, is_equation in term.where if is_equation]
     system.inequalities = [f for f, is_equation in term.where if not is_equation]
@@ -114,9 +115,25 @@ def _used(term: Term) -> list[Quotient]:
     return used
 
 
+def _merged(quotients: list[Quotient]) -> tuple[list[Quotient], dict[str, Linear]]:
+    """Each quotient once, and what stands for the others."""
+    same: dict[str, Linear] = {}
+    while True:
+        kept: dict[tuple[Linear, int], Quotient] = {}
+        before = len(same)
+        for q in quotients:
+            first = kept.setdefault((put(q.form, same), q.by), Quotient(q.name, put(q.form, same), q.by))
+            if first.name != q.name:
+                by = {q.name: variable(first.name)}
+                same = {n: put(f, by) for n, f in same.items()} | by
+        quotients = list(kept.values())
+        if len(same) == before:
+            return quotients, same
+
+
 @dataclass
 class _System:
-    """Equations and inequalities over coordinates, ``bound`` (counted) and ``determined`` (not counted) unknowns."""
+    """Equations and inequalities over coordinates, ``bound`` unknowns, whose values count, and ``determined`` ones."""
 
     weight: Weight
     bound: set[str]
@@ -125,9 +142,8 @@ class _System:
     inequalities: list[Linear] = field(default_factory=list)
 
     def copy(self) -> _System:
-        return _System(
-            dict(self.weight), set(self.bound), set(self.determined), [*self.equations], [*self.inequalities]
-        )
+        both = [*self.equations], [*self.inequalities]
+        return _System(dict(self.weight), set(self.bound), set(self.determined), *both)
 
     def put(self, name: str, form: Linear) -> None:
         by = {name: form}
@@ -141,8 +157,21 @@ class _System:
         """Unknowns replaced as equations say; what no equation determines stays in ``bound``."""
         while True:
             self.tidy()
-            if not (self.substitute() or self.shrink() or self.pin()):
+            if not (self.substitute() or self.shrink() or self.pin() or self.settle_quotient()):
                 return
+
+    def settle_quotient(self) -> bool:
+        """An unknown that two inequalities leave at most one value for, given coordinates: it is not counted."""
+        tightest = {tuple((n, c) for n, c in f if n): coefficient(f, "") for f in self.inequalities}
+        for form in self.inequalities:
+            unknown = [(n, c) for n, c in form if n in self.bound]
+            if len(unknown) == 1 and unknown[0][1] > 1:
+                opposite = tightest.get(tuple((n, -c) for n, c in form if n))
+                if opposite is not None and opposite + coefficient(form, "") < unknown[0][1]:
+                    self.bound.discard(unknown[0][0])
+                    self.determined.add(unknown[0][0])
+                    return True
+        return False
 
     def substitute(self) -> bool:
         for names in (self.bound, self.determined):
