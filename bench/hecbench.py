@@ -1,26 +1,21 @@
-"""``python -m bench.hecbench CHECKOUT [--seed 31] [--count 100] [--only adam] [--again adam] [--page FILE] [--times]``.
+"""``python -m bench.hecbench CHECKOUT [--seed 31] [--count 100] [--only adam] [--again wrong] [--page FILE]``.
 
-HeCBench's CUDA programs, drawn at random from those that need nothing but their checkout and CUDA's own libraries. Each
-is built as its makefile says, by `weft cuda run`'s own steps, and run with the makefile's arguments: repetitions cut to
-two, and where that takes too long the other sizes to a 16th. What came of it is told by the program's
-own check, else by the numbers that its -omp version prints (g++, the same arguments), else by those of its own kernels run
-thread by thread. Results are kept in the folder of ``--work``, a file each: what is there is not run again.
-
-``--times`` compares instead the times that both versions print, in turns, on two threads: medians.
+HeCBench's CUDA programs, drawn at random from those that need nothing but their checkout and CUDA's own libraries.
+Each is built and run by `weft cuda run` with its makefile's options and arguments: repetitions cut to two, and where
+that takes too long the other sizes to a 16th. What came of it is told by the program's own check, else by the numbers
+that its -omp version prints (g++, the same arguments), else by those of its own kernels run thread by thread; numbers
+that a second run does not repeat are left out. Results are kept in the folder of ``--work``, a file each: what is there
+is not run again. ``--times`` compares instead the times that both versions print, in turns, on two threads: medians.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import itertools
 import json
 import os
-import random
 import re
 import resource
-import shlex
-import shutil
 import signal
 import statistics
 import subprocess
@@ -28,52 +23,23 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.hecbench_programs import NOTES, SMALLER
-
-_SOURCES = (".cu", ".c", ".cc", ".cpp", ".cxx", ".C")
-_COMPILERS = {"nvcc", "g++", "gcc", "clang++", "icpx", "cc", "c++"}
-#: Where the words of a program end in a line for a shell.
-_SHELL = frozenset({"|", ">", ">>", "2>", "&", "&&", ";", "2>&1"})
-#: What no CUDA toolkit brings, by the library's or the header's name: such programs are not drawn.
-_FOREIGN = re.compile(
-    r"-l(mpi|nccl|gsl|gdal|parmetis|metis|boost\w*|gfortran|cusolver|bz2|z|cudnn|nvshmem)\b|mpicxx|mpic\+\+"
+import weft
+from bench.hecbench_makefiles import Program, copied, drawn, openmp_program, read_program, smaller
+from bench.hecbench_outputs import (
+    FAILED,
+    close,
+    first_line,
+    numbers,
+    own_check,
+    printed_times,
+    refused_kernels,
+    without_report,
 )
-_FOREIGN_HEADERS = re.compile(
-    r'#\s*include\s*[<"](mpi\.h|nccl|gsl/|boost/|cudnn|cusolver|nvshmem|unicode/|hip/|sycl/|gdal|torch/|cutlass/|cute/|cudf|rmm/|omp-tools)'
-)
-#: Options of OpenMP compilers for GPUs, which g++ does not know.
-_OFFLOADING = re.compile(r"^-(q|fi)openmp|^-fopenmp|^-m?(mp|gpu|tp)=|^--offload|^-Xopenmp|^-x?[hH]ost|^-Minfo")
-_PASSED = re.compile(
-    r"\b(pass(ed)?|match(es|ed)?|succe(ss|eded)|successful(ly)?|correct|verified|validated)\b", re.IGNORECASE
-)
-_FAILED = re.compile(
-    r"\b(fail(s|ed|ure|ures)?|mismatch\w*|incorrect\w*|wrong|not (equal|match|correct)|unsuccessful)\b", re.IGNORECASE
-)
-_NONE_FAILED = re.compile(
-    r"\b(no|0|zero)\s+(fail|mismatch|incorrect|wrong|error)|(fail\w*|mismatch\w*|wrong)\D{0,12}\b0\b(?!\.\d*[1-9])",
-    re.IGNORECASE,
-)
-_TIMES = re.compile(
-    r"time|clock|cycles|\d\s*\(?(s|ms|us|ns|sec\w*)\)?\b|\bseconds?\b|[GM]B/s|[GMT]?FLOP|through|bandwidth|speed|fps|perf|elapsed|duration"
-    r"|per second|latency|/s\b|0x[0-9a-f]{6}",
-    re.IGNORECASE,
-)
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan\b|inf\b)")
-
-
-@dataclass(frozen=True)
-class Program:
-    """What a makefile says: what is compiled, how, and how it is run."""
-
-    name: str
-    folder: Path
-    sources: tuple[str, ...]
-    flags: tuple[str, ...]
-    runs: tuple[tuple[str, ...], ...]
+from bench.hecbench_programs import NOTES
 
 
 @dataclass
@@ -95,143 +61,9 @@ class Stopped(Exception):
     """A run that did not end in time, with what it printed before."""
 
 
-# What makefiles say
-
-
-def read_program(folder: Path) -> Program | None:
-    """The program of ``folder``; None where it is none or needs more than its checkout and CUDA."""
-    told = _make(folder)
-    if told is None or _FOREIGN.search(told):
-        return None
-    lines = [words for line in told.splitlines() if (words := _words(line))]
-    sources, flags = _compiled(lines)
-    runs = tuple(tuple(words[1:]) for words in _executed(folder))
-    if not sources or not runs or not all((folder / s).is_file() for s in sources):
-        return None
-    if (
-        any(_needs(folder, argument) for run in runs for argument in run)
-        or _lacks_inputs(folder)
-        or _includes_foreign(folder)
-    ):
-        return None
-    return Program(folder.name.rpartition("-")[0], folder, tuple(sources), tuple(flags), runs)
-
-
-def _make(folder: Path, *more: str) -> str | None:
-    if not (folder / "Makefile").is_file():
-        return None
-    with tempfile.TemporaryDirectory() as empty:  # no nvcc that is installed is asked for anything
-        environment = {**os.environ, "MAKEFLAGS": "", "PATH": f"{empty}:/usr/bin:/bin"}
-        done = subprocess.run(
-            ["make", "-n", "-B", "DEVICE=cpu", *more],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment,
-        )
-    return done.stdout.replace("\\\n", " ") if done.returncode == 0 else None
-
-
-def _compiled(lines: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
-    """Sources and options of all of a makefile's compilations."""
-    sources: dict[str, None] = {}
-    flags: dict[str, None] = {}
-    for words in lines:
-        if Path(words[0]).name not in _COMPILERS:
-            continue
-        rest = list(words[1:])
-        while rest:
-            word = rest.pop(0)
-            if word in ("-o", "-MF", "-MT", "-MQ") and rest:
-                rest.pop(0)
-            elif word.endswith(_SOURCES):
-                sources[word] = None
-            elif word.startswith("-") and word not in ("-c", "-MD", "-MMD", "-MP"):
-                joined = word in (
-                    "-Xcompiler",
-                    "-I",
-                    "-D",
-                    "-L",
-                    "-include",
-                    "-isystem",
-                    "-ccbin",
-                    "-gencode",
-                    "-arch",
-                    "-x",
-                    "-Xptxas",
-                )
-                flags[f"{word}\0{rest.pop(0)}" if joined and rest else word] = None
-    return list(sources), [part for flag in flags for part in flag.split("\0")]
-
-
-def _executed(folder: Path) -> Iterator[list[str]]:
-    for line in (_make(folder, "run") or "").splitlines():
-        if re.match(r"\s*(\S*/)?\./\S+|\s*\./\S+", line) and not line.strip().endswith(".sh"):
-            yield list(itertools.takewhile(lambda word: word not in _SHELL, _words(line)))
-
-
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:  # a quotation that goes on in the next line
-        return []
-
-
-def _needs(folder: Path, argument: str) -> bool:
-    """Whether an argument names a file in a folder that is not there."""
-    return ("/" in argument and bool(re.search(r"[a-zA-Z]", argument)) and not (folder / argument).parent.is_dir()) or (
-        "/" in argument
-        and "." in Path(argument).name
-        and not (folder / argument).exists()
-        and argument.startswith(("../", "./data", "data"))
-    )
-
-
-def _lacks_inputs(folder: Path) -> bool:
-    """Whether inputs are kept elsewhere (DVC), or are pictures that ImageMagick is to read."""
-    return any(folder.rglob("*.dvc")) or (folder / "CImg.h").exists()
-
-
-def _includes_foreign(folder: Path) -> bool:
-    files = (p for p in folder.rglob("*") if p.suffix in (*_SOURCES, ".h", ".cuh", ".hpp"))
-    return any(_FOREIGN_HEADERS.search(p.read_text(errors="replace")) for p in files)
-
-
-# Sizes
-
-
-def smaller(program: Program) -> Iterator[tuple[str, tuple[tuple[str, ...], ...]]]:
-    """The runs of a program, ever smaller, and what was cut."""
-    if program.name in SMALLER:
-        yield "sizes of ours", tuple(tuple(shlex.split(run)) for run in SMALLER[program.name])
-        return
-    runs = tuple(_fewer(run) for run in program.runs)
-    yield ("repetitions" if runs != program.runs else ""), runs
-    for divisor in (16,):
-        cut = tuple(_divided(run, divisor) for run in runs)
-        if cut != runs:
-            yield f"sizes / {divisor}", cut
-
-
-def _fewer(run: tuple[str, ...]) -> tuple[str, ...]:
-    """The last whole number of a run is how often it repeats itself."""
-    for at in reversed(range(len(run))):
-        if run[at].isdigit():
-            return (*run[:at], str(min(int(run[at]), 2)), *run[at + 1 :])
-    return run
-
-
-def _divided(run: tuple[str, ...], divisor: int) -> tuple[str, ...]:
-    return tuple(str(max(int(word) // divisor, 64)) if word.isdigit() and int(word) > 64 else word for word in run)
-
-
-# Running
-
-
 def run_once(command: Sequence[str], folder: Path, seconds: float, threads: int = 2, **more: str) -> tuple[int, str]:
-    """Exit code and all that was printed; ended where a process takes more ``seconds`` of the processor, or ten times as
-    long by the clock (others may use the machine)."""
+    """Exit code and all that was printed; ended where a process takes more ``seconds`` of the processor, or ten times
+    as long by the clock (others may use the machine)."""
     seconds = int(seconds)
 
     def limit() -> None:
@@ -268,20 +100,6 @@ def run_once(command: Sequence[str], folder: Path, seconds: float, threads: int 
     return code, printed
 
 
-def copied(program: Program, work: Path) -> Program:
-    """The program in a checkout of its own, as deep, beside all that it shares with others."""
-    there = work / "src" / program.folder.name
-    if there.is_symlink():  # a program that ran before shares it
-        there.unlink()
-    shutil.rmtree(there, ignore_errors=True)
-    shutil.copytree(program.folder, there)
-    for beside in program.folder.parent.iterdir():
-        link = there.parent / beside.name
-        if not link.exists():
-            link.symlink_to(beside)
-    return dataclasses.replace(program, folder=there)
-
-
 def _weft(program: Program, arguments: Sequence[str], *switches: str) -> list[str]:
     return [
         sys.executable,
@@ -290,6 +108,7 @@ def _weft(program: Program, arguments: Sequence[str], *switches: str) -> list[st
         "cuda",
         "run",
         "--report",
+        "-w",
         *switches,
         *program.flags,
         *program.sources,
@@ -309,34 +128,13 @@ def try_program(program: Program, openmp: Program | None, seconds: float) -> Res
         except Stopped as stopped:
             judged = own_check(str(stopped))
             if judged == "failed":
-                return dataclasses.replace(result, word="wrong", told=_line(_FAILED, str(stopped)))
+                return dataclasses.replace(result, word="wrong", told=first_line(FAILED, str(stopped)))
             result.told = f"ran longer than {seconds:.0f} s" + (", what it checked before was right" if judged else "")
             continue
         result.seconds = time.perf_counter() - start
-        result.by_threads = _thread_by_thread("\n".join(text for _, text in printed))
+        result.by_threads = refused_kernels("\n".join(text for _, text in printed))
         return judge(result, program, openmp, runs, printed, seconds)
     return result
-
-
-def _thread_by_thread(printed: str) -> tuple[str, ...]:
-    return tuple(m.group(1) for m in re.finditer(r"^(\S+?: thread by thread: .*)$", printed, re.MULTILINE))
-
-
-def without_report(printed: str) -> str:
-    """What the program itself printed: the report of `weft cuda run` comes at the end."""
-    return (
-        printed.partition(": thread by thread: ")[0].rpartition("\n")[0]
-        if ": thread by thread: " in printed
-        else printed
-    )
-
-
-def own_check(printed: str) -> str:
-    """What the program says of its results: ``passed``, ``failed`` or nothing."""
-    lines = without_report(printed).splitlines()
-    if any(_FAILED.search(line) and not _NONE_FAILED.search(line) for line in lines):
-        return "failed"
-    return "passed" if any(_PASSED.search(line) or _NONE_FAILED.search(line) for line in lines) else ""
 
 
 def judge(
@@ -351,7 +149,7 @@ def judge(
     if bad := next(((code, t) for code, t in printed if code != 0), None):
         return _broken(result, *bad)
     if judged := own_check(text):
-        result.word, result.told = ("wrong", _line(_FAILED, text)) if judged == "failed" else ("own check", "")
+        result.word, result.told = ("wrong", first_line(FAILED, text)) if judged == "failed" else ("own check", "")
         return result
     ours = numbers(without_report(text))
     if not ours:
@@ -371,7 +169,7 @@ def judge(
 def _broken(result: Result, code: int, printed: str) -> Result:
     errors = [line for line in printed.splitlines() if re.match(r"error: ", line)]
     if errors:
-        why = _line(re.compile(r"error: |undefined reference"), printed.partition("why:")[2]) or ""
+        why = first_line(re.compile(r"error: |undefined reference"), printed.partition("why:")[2]) or ""
         return dataclasses.replace(result, word="not built", told=f"{errors[0][7:]} {why}".strip()[:240])
     last = (without_report(printed).strip().splitlines() or [""])[-1]
     return dataclasses.replace(result, word="failed", told=f"exit code {code}: {last.strip()[:160]}")
@@ -382,19 +180,20 @@ def _against_threads(
 ) -> Result:
     try:
         texts = [run_once(_weft(program, run, "--serial"), program.folder, 3 * seconds)[1] for run in runs]
+        twice = [run_once(_weft(program, run), program.folder, seconds)[1] for run in runs]
     except Stopped:
         return dataclasses.replace(
             result, word="ran", told=f"{differs}threads one by one took too long to compare with"
         )
     serial = numbers(without_report("\n".join(texts)))
-    if len(serial) == len(ours) and close(ours, serial):
-        return dataclasses.replace(result, word="as threads", told=f"{differs}{len(ours)} numbers".strip())
+    again = numbers(without_report("\n".join(twice)))
+    if len(serial) == len(ours) == len(again):
+        kept = [n for n, pair in enumerate(zip(ours, again, strict=True)) if close(pair[:1], pair[1:])]
+        if not kept:
+            return dataclasses.replace(result, word="ran", told="what it prints is another in each run: times")
+        if close([ours[n] for n in kept], [serial[n] for n in kept]):
+            return dataclasses.replace(result, word="as threads", told=f"{differs}{len(kept)} numbers".strip())
     return dataclasses.replace(result, word="wrong", told=f"{differs}threads one by one print others")
-
-
-def openmp_program(folder: Path) -> Program | None:
-    read = read_program(folder) if folder.is_dir() else None
-    return read and dataclasses.replace(read, flags=tuple(f for f in read.flags if not _OFFLOADING.search(f)))
 
 
 def build_openmp(program: Program) -> Path | None:
@@ -413,30 +212,10 @@ def openmp_numbers(program: Program, runs: Sequence[Sequence[str]], seconds: flo
     return numbers("\n".join(t for _, t in done)) if done and all(code == 0 for code, _ in done) else None
 
 
-def numbers(printed: str) -> list[float]:
-    """The numbers of lines that do not tell times."""
-    lines = (line for line in printed.splitlines() if not _TIMES.search(line))
-    return [float(n) for line in lines for n in _NUMBER.findall(line)]
-
-
-def close(some: Sequence[float], others: Sequence[float]) -> bool:
-    return all(
-        a == b or abs(a - b) <= 1e-6 + 2e-3 * max(abs(a), abs(b)) or (a != a and b != b)
-        for a, b in zip(some, others, strict=True)
-    )
-
-
-def _line(pattern: re.Pattern[str], text: str) -> str:
-    return next((line.strip()[:160] for line in text.splitlines() if pattern.search(line)), "")
-
-
-# Times
-
-
 def compare_times(
     program: Program, openmp: Program | None, rounds: int, seconds: float, runs: Sequence[Sequence[str]]
 ) -> float | None:
-    """How many times as fast as the OpenMP version, by what both print of their time: in turns, medians of ``rounds``."""
+    """How many times as fast as the OpenMP version, by what both print of their time: medians, in turns."""
     built = build_openmp(openmp) if openmp is not None else None
     if built is None or openmp is None:
         return None
@@ -457,56 +236,44 @@ def compare_times(
     return statistics.geometric_mean(ratios) if ratios and min(ratios) > 0 else None
 
 
-def printed_times(printed: str) -> Iterator[tuple[str, float]]:
-    """Lines that tell the time of kernels: what they say, and how long."""
-    seen: Counter[str] = Counter()
-    for line in printed.splitlines():
-        found = re.search(
-            r"(.*time.*?[:=]?\s*)([\d.]+(?:e[-+]?\d+)?)\s*\(?(s|ms|us|ns|sec\w*)\b", line, re.IGNORECASE
-        ) or re.search(r"(.*time.*\((?:s|ms|us|ns|sec\w*)\)\D*)([\d.]+(?:e[-+]?\d+)?)()", line, re.IGNORECASE)
-        if found and "host" not in line.lower() and "cpu" not in line.lower():
-            label = re.sub(r"[\d.]+", "#", found.group(1)).strip().lower() + found.group(3)
-            seen[label] += 1
-            yield f"{label} {seen[label]}", float(found.group(2))
+_PAGE = """# HeCBench on a CPU
+
+{count} programs of [HeCBench](https://github.com/zjin-lcf/HeCBench), drawn at random (seed {seed}) from those that need
+nothing but their checkout and CUDA's own libraries (no MPI, NCCL, Boost, GSL, cuSOLVER, cuDNN, no inputs that are kept
+elsewhere), unmodified, with the options and arguments of their makefiles, {seconds:g} s of the processor for each
+process, on two cores of a machine that others used. Made by
+`python -m bench.hecbench CHECKOUT --seed {seed} --count {count} --page docs/bench-hecbench.md`.
+
+**{good} of {run} that were run ended with nothing wrong**: {told}.
+
+| word | what it means |
+|---|---|
+| own check | the program compares its results itself, and says they are right |
+| as OpenMP | the numbers it prints are those of its OpenMP version (g++, the same arguments), within 0.2 % |
+| as threads | they are those of the same kernels run thread by thread, which shares no pass with the other way |
+| ran | it ended with exit code 0 and prints nothing that could be compared |
+| wrong, failed, not built, too long | what it says; too long is more seconds of the processor than it was given |
+
+*Cut*: what was made smaller of the makefile's run. *Threads*: kernels that run thread by thread.
+
+| program | came out | cut | threads | |
+|---|---|---|---|---|"""
 
 
-# All of it
-
-
-def drawn(checkout: Path, seed: int, count: int) -> list[str]:
-    """Names of programs: all in the order that ``seed`` says, as many of these as are needed that need nothing else."""
-    folders = sorted((checkout / "src").glob("*-cuda"))
-    random.Random(seed).shuffle(folders)
-    return [p.name for p in itertools.islice(filter(None, map(read_program, folders)), count)]
-
-
-def page(results: Sequence[Result], count: int, seed: int) -> str:
+def page(results: Sequence[Result], count: int, seed: int, seconds: float) -> str:
     counts = Counter(r.word for r in results)
     good = sum(counts[word] for word in RIGHT)
     rows = [
         f"| {r.name} | {r.word} | {r.cut} | {len(r.by_threads) or ''} | {_reason(r)} |"
         for r in sorted(results, key=lambda r: r.name)
     ]
-    return "\n".join([
-        "# HeCBench on a CPU", "",
-        f"{count} programs of [HeCBench](https://github.com/zjin-lcf/HeCBench), drawn at random (seed {seed}) from those that need",
-        "nothing but their checkout and CUDA's own libraries (no MPI, NCCL, Boost, GSL, cuSOLVER, cuDNN, no inputs that are",
-        "not in the checkout), unmodified, built as their makefiles say and run on two cores of a machine that others used. Made by",
-        f"`python -m bench.hecbench CHECKOUT --seed {seed} --count {count} --page docs/bench-hecbench.md`.", "",
-        f"**{good} of {len(results)} ran to their end with nothing wrong**: " + ", ".join(f"{n} {w}" for w, n in counts.most_common()) + ".", "",
-        "| word | what it means |", "|---|---|",
-        "| own check | the program compares its results itself, and says they are right |",
-        "| as OpenMP | the numbers it prints are those of its OpenMP version (g++, the same arguments), within 0.2 % |",
-        "| as threads | they are those of the same kernels run thread by thread, which shares no pass with the other way |",
-        "| ran | it ended with exit code 0 and prints nothing that could be compared |",
-        "| wrong, failed, not built, too long | what it says |", "",
-        "*Cut*: what was made smaller of the makefile's run. *Threads*: kernels that run thread by thread.", "",
-        "| program | came out | cut | threads | |", "|---|---|---|---|---|", *rows, "",
-    ])  # fmt: skip
+    told = ", ".join(f"{n} {w}" for w, n in counts.most_common())
+    text = _PAGE.format(count=count, seed=seed, seconds=seconds, good=good, run=len(results), told=told)
+    return f"{text}\n" + "\n".join(rows) + "\n"
 
 
 def _reason(result: Result) -> str:
-    told = NOTES.get(result.name, result.told)
+    told = NOTES.get(result.name, result.told).replace(f"{Path(weft.__file__).parent.parent}/", "")
     return told.replace("|", "/").replace("\n", " ")
 
 
@@ -522,6 +289,7 @@ def main() -> int:
     )
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "weft-hecbench")
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--kept", action="store_true", help="only results that are kept: nothing is run")
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
@@ -529,9 +297,10 @@ def main() -> int:
     names = options.only or drawn(options.checkout, options.seed, options.count)
     if options.times:
         return _all_times(names, options)
+    names = [n for n in names if (options.work / f"{n}.json").exists()] if options.kept else names
     results = [_try_or_take(name, options) for name in names]
     if options.page is not None:
-        options.page.write_text(page([r for r in results if r], options.count, options.seed))
+        options.page.write_text(page([r for r in results if r], options.count, options.seed, options.seconds))
     return 0
 
 
@@ -552,10 +321,8 @@ def _try_or_take(name: str, options: argparse.Namespace) -> Result | None:
             return result
     result = try_program(*_versions(name, options), options.seconds)
     kept.write_text(json.dumps(dataclasses.asdict(result)))
-    print(
-        f"{name:28} {result.word:10} {result.seconds:6.1f} s {result.cut:14} {result.told} {' '.join(result.by_threads)[:300]}",
-        flush=True,
-    )
+    by_threads = " ".join(result.by_threads)[:300]
+    print(f"{name:28} {result.word:10} {result.seconds:6.1f} s {result.cut:14} {result.told} {by_threads}", flush=True)
     return result
 
 

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from weft import operators as _operators
 from weft import ops
 from weft.ir.errors import (
     ArgumentError,
@@ -90,6 +91,15 @@ def _make_operator(text: str, file: str) -> Any:
 
 
 ops.make_operator = _make_operator
+
+
+def _tune_operator(*args: Any, **options: Any) -> Any:
+    from weft.tune.tune import tune_operator
+
+    return tune_operator(*args, **options)
+
+
+_operators.tune_operator = _tune_operator
 
 
 def __dir__() -> list[str]:

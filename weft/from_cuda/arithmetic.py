@@ -259,6 +259,10 @@ def _quotient(op: str, a: Expr, b: Expr, type: Scalar, ranges: Ranges) -> Expr:
     return Binary(_OPERATORS[op], a, b)
 
 
+#: Ints that are shifted up so far are patterns of bits: those that leave the type are lost, and the last is the sign.
+_PATTERN = 16
+
+
 def _shift(op: str, a: Number, b: Number, ranges: Ranges) -> Expr:
     by = b.expr
     if is_data(a):
@@ -267,7 +271,9 @@ def _shift(op: str, a: Number, b: Number, ranges: Ranges) -> Expr:
     if isinstance(by, Const) and 0 <= int(by.value) < 62:
         if a.type.dtype == dt.uint64 and op == ">>":
             return _logical_shift(value, cast(dt.uint64, by), ranges)
-        return fold(Binary("*" if op == "<<" else "//", value, idx(1 << int(by.value))))
+        shifted = fold(Binary("*" if op == "<<" else "//", value, idx(1 << int(by.value))))
+        is_pattern = isinstance(shifted, Const) or int(by.value) >= _PATTERN
+        return wrap(Number(a.type, shifted), ranges) if op == "<<" and is_pattern else shifted
     amount = cast(dt.index, settle(b, ranges))
     if op == "<<" and a.type.size <= 4:  # bits beyond the type are lost
         return Cast(dt.index, Cast(a.type.dtype, Binary("<<", value, amount)))

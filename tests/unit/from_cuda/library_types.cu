@@ -2,6 +2,8 @@
 #include <cublas_v2.h>
 #include <cuda_fp8.h>
 #include <cusparse.h>
+#include <thrust/device_vector.h>
+#include <thrust/extrema.h>
 #include <thrust/pair.h>
 #include <thrust/tuple.h>
 #include <cstdio>
@@ -151,6 +153,9 @@ int main() {
   if (halves.x != 1 || halves.y != 2 || halves.z != 3 || halves.w != 4 || brain.x != 5 || brain.y != 6) printf("halves\n");
   float2 two = float2(__nv_fp8x2_e5m2(make_float2(-3, 57344)));
   printf("%g %g %g %g %g %g %g\n", *y, found.x, found.y, found.z, found.w, two.x, two.y);
+  thrust::device_vector<int> v{3, -7, 5, 2};
+  auto ends = thrust::minmax_element(v.begin(), v.end(), [] __device__(int a, int b) { return a * a < b * b; });
+  if (ends.first - v.begin() != 3 || ends.second - v.begin() != 1) printf("ends\n");
   cublasHandle_t h;
   cublasCreate(&h);
   cusparseHandle_t s;

@@ -491,7 +491,7 @@ def test_parts_that_give_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     (output,) = (node for node in traced.graph.nodes if node.op == "output")
     output.args = ((None, output.args[0][0], 3, output.args[0][1]),)
     monkeypatch.setattr(parts, "lower_module", lambda gm, inputs, compiler: compiler(gm, inputs))
-    none, first, three, second = parts.compile_part(traced, [x], Options(), [])([x])
+    none, first, three, second = parts.compile_part(traced, [x], Options(), parts.Remembered())([x])
     assert (none, three) == (None, 3)
     torch.testing.assert_close((first, second), (x + 1, x * 2))
 

@@ -55,3 +55,5 @@ WEFT_HIDDEN extern const weft_kernel *volatile weft_running_kernel;
 WEFT_HIDDEN const weft_variable *weft_find_variable(const char *unit, const char *name);
 WEFT_HIDDEN int weft_setting(const char *name);
 WEFT_HIDDEN double weft_now();
+// Seconds that launches have waited for code to be made for them.
+WEFT_HIDDEN double weft_made_for();

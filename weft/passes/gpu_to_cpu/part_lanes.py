@@ -1,8 +1,8 @@
 """Branches that lanes of a warp part at, some of which meet inside: all lanes pass the meetings.
 
-``if c { A; warp barrier; B }`` becomes ``let inside = c; if inside { A }; warp barrier; if inside { B }``, where
-the program means by the barrier those lanes that come there: a volatile access, or a function of a warp whose mask names
-them.
+``if c { A; warp barrier; B }`` becomes ``let inside = c; if inside { A }; warp barrier; if inside { B }``, where the
+program means by the barrier those lanes that come there: a volatile access, or a function of a warp whose mask names
+those lanes.
 """
 
 from __future__ import annotations

@@ -138,6 +138,23 @@ WEFT_DEVICE double __int2double_rn(int x) { return (double)x; }
 WEFT_DEVICE double __uint2double_rn(unsigned int x) { return (double)x; }
 WEFT_DEVICE double __ll2double_rn(long long x) { return (double)x; }
 WEFT_DEVICE double __ull2double_rn(unsigned long long x) { return (double)x; }
+// What rounding left out of a whole number is one, too.
+template <typename F, typename I> WEFT_DEVICE F weft_from_whole(I x, weft_direction to) {
+  F result = (F)x;
+  __int128 left = (__int128)x - (__int128)result;
+  return weft_directed(result, (F)(left < 0 ? -1 : left > 0), to);
+}
+#define WEFT_FROM_WHOLE(suffix) \
+  WEFT_DEVICE float __int2float_##suffix(int x) { return weft_from_whole<float>(x, weft_##suffix); } \
+  WEFT_DEVICE float __uint2float_##suffix(unsigned int x) { return weft_from_whole<float>(x, weft_##suffix); } \
+  WEFT_DEVICE float __ll2float_##suffix(long long x) { return weft_from_whole<float>(x, weft_##suffix); } \
+  WEFT_DEVICE float __ull2float_##suffix(unsigned long long x) { return weft_from_whole<float>(x, weft_##suffix); } \
+  WEFT_DEVICE double __ll2double_##suffix(long long x) { return weft_from_whole<double>(x, weft_##suffix); } \
+  WEFT_DEVICE double __ull2double_##suffix(unsigned long long x) { return weft_from_whole<double>(x, weft_##suffix); }
+WEFT_FROM_WHOLE(rd)
+WEFT_FROM_WHOLE(ru)
+WEFT_FROM_WHOLE(rz)
+#undef WEFT_FROM_WHOLE
 WEFT_DEVICE float __double2float_rn(double x) { return (float)x; }
 
 #include "weft_cache_hints.h"

@@ -75,6 +75,9 @@ template <bool D, typename I> I max_element(I first, I last) { return max_elemen
 template <bool D, typename I> thrust::pair<I, I> minmax_element(I first, I last) {
   return thrust::pair<I, I>(min_element<D>(first, last), max_element<D>(first, last));
 }
+template <bool D, typename I, typename C> thrust::pair<I, I> minmax_element(I first, I last, C less) {
+  return thrust::pair<I, I>(min_element<D>(first, last, less), max_element<D>(first, last, less));
+}
 template <bool D, typename I, typename J, typename C> bool equal(I first, I last, J second, C same) {
   return WEFT_ONCE(bool) {
     for (std::ptrdiff_t i = 0; i < last - first; ++i)
