@@ -29,7 +29,8 @@ from weft.algebra.linear import (
     scale,
     variable,
 )
-from weft.algebra.terms import Quotient, Read, Sum, Term
+from weft.algebra.quotients import merged, used
+from weft.algebra.terms import Read, Sum, Term
 from weft.algebra.weights import Weight
 
 #: The names of the tensors that are read, in order, with the number of their subscripts; and the literals of the set.
@@ -74,7 +75,7 @@ def orders(reads: tuple[Read, ...]) -> Iterator[tuple[Read, ...]]:
 
 
 def canonical(term: Term, reads: tuple[Read, ...]) -> Iterator[tuple[Region, Weight]]:
-    quotients, same = _merged(_used(term))
+    quotients, same = merged(used(term))
     term = term.put(same)
     subscripts = [put(s, same) for r in reads for s in r.subscripts]
     system = _System({(): term.weight}, {*term.bound, *(q.name for q in quotients)}, set())
@@ -103,32 +104,6 @@ def canonical(term: Term, reads: tuple[Read, ...]) -> Iterator[tuple[Region, Wei
                 yield system.finish(len(subscripts)), system.weight
         except _Empty:
             continue
-
-
-def _used(term: Term) -> list[Quotient]:
-    """The quotients that anything depends on."""
-    names = names_of([f for f, _ in term.where]) | names_of(s for r in term.reads for s in r.subscripts)
-    used: list[Quotient] = []
-    while more := [q for q in term.quotients if q.name in names and q not in used]:
-        used += more
-        names |= names_of(q.form for q in more)
-    return used
-
-
-def _merged(quotients: list[Quotient]) -> tuple[list[Quotient], dict[str, Linear]]:
-    """Each quotient once, and what stands for the others."""
-    same: dict[str, Linear] = {}
-    while True:
-        kept: dict[tuple[Linear, int], Quotient] = {}
-        before = len(same)
-        for q in quotients:
-            first = kept.setdefault((put(q.form, same), q.by), Quotient(q.name, put(q.form, same), q.by))
-            if first.name != q.name:
-                by = {q.name: variable(first.name)}
-                same = {n: put(f, by) for n, f in same.items()} | by
-        quotients = list(kept.values())
-        if len(same) == before:
-            return quotients, same
 
 
 @dataclass
@@ -263,14 +238,25 @@ class _System:
 
     def values(self, lower: list[Linear], upper: list[Linear], name: str) -> range | None:
         """The few values between constant bounds, where other bounds or the weight depend on more; None otherwise."""
-        ends = [[_bound(f, name) for f in side if len(names_of([f])) == 1] for side in (lower, upper)]
+        limits = self.limits()
+        ends = [[b for f in side if (b := _bound(f, name, limits)) is not None] for side in (lower, upper)]
         if not ends[0] or not ends[1]:
             return None
-        both = len(ends[0]) == len(lower) and len(ends[1]) == len(upper)
+        both = all(len(names_of([f])) == 1 for f in (*lower, *upper))
         values = range(max(ends[0]), min(ends[1]) + 1)
         if len(values) > MOST_VALUES or (both and not weights.mentions(self.weight, name)):
             return None
         return values
+
+    def limits(self) -> dict[tuple[str, bool], int]:
+        """The least (False) and greatest (True) values of names that constants bound."""
+        found: dict[tuple[str, bool], int] = {}
+        for form in self.inequalities:
+            names = [(n, c) for n, c in form if n]
+            if len(names) == 1:
+                name, c = names[0]
+                found[name, c < 0] = _bound(form, name, {}) or 0
+        return found
 
     def one_by_one(self, name: str, values: Iterable[int]) -> Iterator[_System]:
         for value in values:
@@ -334,10 +320,17 @@ class _System:
         return frozenset(literals)
 
 
-def _bound(form: Linear, name: str) -> int:
-    """The least or greatest value of ``name`` that ``c * name + rest >= 0`` leaves."""
-    c, rest = coefficient(form, name), coefficient(form, "")
-    return -(rest // c) if c > 0 else rest // -c
+def _bound(form: Linear, name: str, limits: dict[tuple[str, bool], int]) -> int | None:
+    """The least or greatest value of ``name`` that ``form >= 0`` leaves, whatever the other names are."""
+    c, most = coefficient(form, name), 0
+    for other, k in form:
+        if other == name:
+            continue
+        limit = limits.get((other, k > 0)) if other else 1
+        if limit is None:
+            return None
+        most += k * limit
+    return -(most // c) if c > 0 else most // -c
 
 
 def _lowest_equation(form: Linear) -> Linear:
