@@ -29,7 +29,8 @@ from weft.algebra.linear import (
     scale,
     variable,
 )
-from weft.algebra.terms import Quotient, Read, Sum, Term
+from weft.algebra.quotients import merged, used
+from weft.algebra.terms import Read, Sum, Term
 from weft.algebra.weights import Weight
 
 #: The names of the tensors that are read, in order, with the number of their subscripts; and the literals of the set.
@@ -74,9 +75,10 @@ def orders(reads: tuple[Read, ...]) -> Iterator[tuple[Read, ...]]:
 
 
 def canonical(term: Term, reads: tuple[Read, ...]) -> Iterator[tuple[Region, Weight]]:
-    subscripts = [s for r in reads for s in r.subscripts]
-    quotients = _used(term)
-    system = _System({(): term.weight}, set(term.bound), {q.name for q in quotients})
+    quotients, same = merged(used(term))
+    term = term.put(same)
+    subscripts = [put(s, same) for r in reads for s in r.subscripts]
+    system = _System({(): term.weight}, {*term.bound, *(q.name for q in quotients)}, set())
     system.equations = [add(s, variable(f"#{n}"), -1) for n, s in enumerate(subscripts)]
     system.equations += [f for f, is_equation in term.where if is_equation]
     system.inequalities = [f for f, is_equation in term.where if not is_equation]
@@ -104,19 +106,9 @@ def canonical(term: Term, reads: tuple[Read, ...]) -> Iterator[tuple[Region, Wei
             continue
 
 
-def _used(term: Term) -> list[Quotient]:
-    """The quotients that anything depends on."""
-    names = names_of([f for f, _ in term.where]) | names_of(s for r in term.reads for s in r.subscripts)
-    used: list[Quotient] = []
-    while more := [q for q in term.quotients if q.name in names and q not in used]:
-        used += more
-        names |= names_of(q.form for q in more)
-    return used
-
-
 @dataclass
 class _System:
-    """Equations and inequalities over coordinates, ``bound`` (counted) and ``determined`` (not counted) unknowns."""
+    """Equations and inequalities over coordinates, ``bound`` unknowns, whose values count, and ``determined`` ones."""
 
     weight: Weight
     bound: set[str]
@@ -125,9 +117,8 @@ class _System:
     inequalities: list[Linear] = field(default_factory=list)
 
     def copy(self) -> _System:
-        return _System(
-            dict(self.weight), set(self.bound), set(self.determined), [*self.equations], [*self.inequalities]
-        )
+        both = [*self.equations], [*self.inequalities]
+        return _System(dict(self.weight), set(self.bound), set(self.determined), *both)
 
     def put(self, name: str, form: Linear) -> None:
         by = {name: form}
@@ -141,8 +132,21 @@ class _System:
         """Unknowns replaced as equations say; what no equation determines stays in ``bound``."""
         while True:
             self.tidy()
-            if not (self.substitute() or self.shrink() or self.pin()):
+            if not (self.substitute() or self.shrink() or self.pin() or self.settle_quotient()):
                 return
+
+    def settle_quotient(self) -> bool:
+        """An unknown that two inequalities leave at most one value for, given coordinates: it is not counted."""
+        tightest = {tuple((n, c) for n, c in f if n): coefficient(f, "") for f in self.inequalities}
+        for form in self.inequalities:
+            unknown = [(n, c) for n, c in form if n in self.bound]
+            if len(unknown) == 1 and unknown[0][1] > 1:
+                opposite = tightest.get(tuple((n, -c) for n, c in form if n))
+                if opposite is not None and opposite + coefficient(form, "") < unknown[0][1]:
+                    self.bound.discard(unknown[0][0])
+                    self.determined.add(unknown[0][0])
+                    return True
+        return False
 
     def substitute(self) -> bool:
         for names in (self.bound, self.determined):
@@ -234,14 +238,25 @@ class _System:
 
     def values(self, lower: list[Linear], upper: list[Linear], name: str) -> range | None:
         """The few values between constant bounds, where other bounds or the weight depend on more; None otherwise."""
-        ends = [[_bound(f, name) for f in side if len(names_of([f])) == 1] for side in (lower, upper)]
+        limits = self.limits()
+        ends = [[b for f in side if (b := _bound(f, name, limits)) is not None] for side in (lower, upper)]
         if not ends[0] or not ends[1]:
             return None
-        both = len(ends[0]) == len(lower) and len(ends[1]) == len(upper)
+        both = all(len(names_of([f])) == 1 for f in (*lower, *upper))
         values = range(max(ends[0]), min(ends[1]) + 1)
         if len(values) > MOST_VALUES or (both and not weights.mentions(self.weight, name)):
             return None
         return values
+
+    def limits(self) -> dict[tuple[str, bool], int]:
+        """The least (False) and greatest (True) values of names that constants bound."""
+        found: dict[tuple[str, bool], int] = {}
+        for form in self.inequalities:
+            names = [(n, c) for n, c in form if n]
+            if len(names) == 1:
+                name, c = names[0]
+                found[name, c < 0] = _bound(form, name, {}) or 0
+        return found
 
     def one_by_one(self, name: str, values: Iterable[int]) -> Iterator[_System]:
         for value in values:
@@ -305,10 +320,17 @@ class _System:
         return frozenset(literals)
 
 
-def _bound(form: Linear, name: str) -> int:
-    """The least or greatest value of ``name`` that ``c * name + rest >= 0`` leaves."""
-    c, rest = coefficient(form, name), coefficient(form, "")
-    return -(rest // c) if c > 0 else rest // -c
+def _bound(form: Linear, name: str, limits: dict[tuple[str, bool], int]) -> int | None:
+    """The least or greatest value of ``name`` that ``form >= 0`` leaves, whatever the other names are."""
+    c, most = coefficient(form, name), 0
+    for other, k in form:
+        if other == name:
+            continue
+        limit = limits.get((other, k > 0)) if other else 1
+        if limit is None:
+            return None
+        most += k * limit
+    return -(most // c) if c > 0 else most // -c
 
 
 def _lowest_equation(form: Linear) -> Linear:

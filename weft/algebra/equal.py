@@ -101,6 +101,7 @@ class _Proof:
         other = Formulas(self.functions, pair.sizes[1], pair.inputs).read_program(pair.second)
         steps: list[str] = []
         exact = True
+        integers = not any(p.dtype.is_float for p in (*pair.first.params, *pair.first.outputs))
         for number, (a, b) in enumerate(zip(pair.first.outputs, pair.second.outputs)):
             sides = self.sides(number, mine[a.name], other[b.name])
             wraps = 1 << a.dtype.bits if a.dtype.is_integer else None
@@ -109,12 +110,11 @@ class _Proof:
             point = comparison.differ(*sides, free)
             if point is not None:
                 return self.refused(number, point, sides)
-            if a.dtype.is_float and any(map(_may_cancel, sides)):
+            if not integers and any(map(_may_cancel, sides)):
                 self.functions.note("x - x = 0", "finite")
-            exact = exact and (a.dtype.is_integer or all(map(self.is_moved, sides)))
+            exact = exact and (integers or all(map(self.is_moved, sides)))
             steps += _told(a.name, sides, comparison)
         steps += self.functions.used
-        integers = all(b.dtype.is_integer for b in pair.first.outputs)
         finite = "finite" in self.functions.used.values()
         exact = exact and (integers or not self.functions.used)
         return Equality(True, tuple(steps), "exact" if exact else "finite" if finite else "fast")

@@ -96,6 +96,9 @@ class Formulas:
         if statement.op == "*":
             one = self.functions.instance("factor", [value])
             return self.functions.instance("product", [summed(restricted(one, ranges), inner)])
+        if statement.op == "min" and not statement.target.dtype.is_float:
+            members = summed(restricted(self.functions.instance("value", [value]), ranges), inner)
+            return self.functions.instance("min", [members])
         sign = 1 if statement.op == "max" else -1
         members = rules.apply(self.functions, "member", [scaled(value, sign)])
         members = summed(restricted(members, ranges), inner)
@@ -275,7 +278,7 @@ class Formulas:
             return self.logical(e)
         left, right = self.value(e.left), self.value(e.right)
         operation = _OPERATIONS.get(e.op)
-        if operation is None or (e.op == "/" and not e.dtype.is_float):
+        if operation is None or (e.op in ("/", "min") and not e.dtype.is_float):  # -max(-a, -b) wraps
             return self.functions.instance(f"{e.op} of {e.dtype}", [left, right])
         return operation(self.functions, left, right)
 

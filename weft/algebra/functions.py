@@ -72,7 +72,7 @@ class Functions:
 
 
 #: Functions of sets: how often a member is in does not matter.
-SETS = ("max",)
+SETS = ("max", "min")
 
 
 def _as_set(form: Normal) -> Normal:

@@ -71,6 +71,19 @@ def test_recurrences_are_not_decided() -> None:
     assert weft.equal(scan, scan).reason == "C is a recurrence"
 
 
+def test_the_least_of_integers_is_not_the_greatest_of_negatives() -> None:
+    integers = "int8(N) A, int8(N) B"
+    assert not weft.equal(f("C(i) = min(A(i), B(i))", integers), f("C(i) = -max(-A(i), -B(i))", integers))
+    least = "C min=! A(i)"
+    assert not weft.equal(f(least, integers), f("m max=! -A(i)\n C = -m", integers))
+    assert weft.equal(f(least, integers), f("C min=! A(N-1-i) where i in 0:N", integers))
+
+
+def test_positions_of_extremes_of_floats_are_not_exact() -> None:
+    of = "C(i) argmax=! A(i,j)"
+    assert weft.equal(f(of, "float(N,N) A"), f(of, "float(N,N) A")).numerics == "finite"
+
+
 def test_strides_are_decided_when_given() -> None:
     first = "def f(float(N) A, int S) -> (C) { C(i) = A(S*i) where i in 0:8 }"
     second = "def g(float(N) A, int S) -> (C) { T(i) = A(i)\n C(i) = T(S*i) where i in 0:8 }"
