@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import RandomProgram, programs
 from test_random_programs import assert_close
+
 from weft.dist.mesh import Mesh
 from weft.dist.ranks import evaluate_on_ranks
-
 from weft.lang.parse import parse_programs
 from weft.tensor.evaluate import evaluate
 
 sys.path.append(str(Path(__file__).parents[1] / "unit" / "dist"))
-from splits import RandomChoices
+from random_splits import RandomChoices
 
 EXAMPLES = int(os.environ.get("WEFT_SPLIT_PROGRAMS", "200"))
 
