@@ -1,4 +1,4 @@
-"""Random programs split over random meshes give what the evaluator gives, and equal values where no sum is reordered."""
+"""Random programs split over random meshes give what the evaluator gives; equal values where no sum is reordered."""
 
 from __future__ import annotations
 
