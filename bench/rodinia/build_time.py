@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from weft.from_cuda.deep import deep_recursion
+
 from bench.rodinia import polybench
 from bench.rodinia.build import Failed, Workshop
 from bench.rodinia.inputs import write_inputs
 from bench.rodinia.programs import PROGRAMS, Program
-from weft.from_cuda.deep import deep_recursion
 from weft.from_cuda.grid_code import compile_grid, read_source, template_use
 from weft.from_cuda.kept_launches import known_launches
 from weft.from_cuda.nvcc_options import BuildOptions
