@@ -146,7 +146,15 @@ def _union(boxes: Sequence[Box]) -> int:
 
 def _cells(sets: Sequence[Array]) -> tuple[Array, Array]:
     """For each set and cell whether it has the cell, and the cells' sizes."""
-    values = np.unique(np.concatenate(sets))
-    member = np.stack([np.isin(values, s, assume_unique=True) for s in sets])
-    cells, sizes = np.unique(member, axis=1, return_counts=True)
-    return cells, sizes
+    first = dict[bytes, int]()  # most sets are there several times
+    numbers = [first.setdefault(s.tobytes(), len(first)) for s in sets]
+    different = [np.frombuffer(s, np.int64) for s in first]
+    if len(different) == 1:
+        return np.ones((len(sets), 1), bool), np.array([len(different[0])])
+    values, where = np.unique(np.concatenate(different), return_inverse=True)
+    member = np.zeros((len(values), len(different)), bool)
+    member[where, np.repeat(np.arange(len(different)), [len(s) for s in different])] = True
+    packed = np.packbits(member, axis=1)
+    rows = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
+    _, one, sizes = np.unique(rows, return_index=True, return_counts=True)
+    return member[one].T[numbers], sizes
