@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import weft
 from bench.hecbench_makefiles import Program, copied, drawn, openmp_program, read_program, smaller
 from bench.hecbench_outputs import (
     FAILED,
@@ -272,7 +273,7 @@ def page(results: Sequence[Result], count: int, seed: int, seconds: float) -> st
 
 
 def _reason(result: Result) -> str:
-    told = NOTES.get(result.name, result.told)
+    told = NOTES.get(result.name, result.told).replace(f"{Path(weft.__file__).parent.parent}/", "")
     return told.replace("|", "/").replace("\n", " ")
 
 

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from weft import operators as _operators
 from weft import ops
 from weft.ir.errors import (
     ArgumentError,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from weft.operators.define import define as define
     from weft.operators.define import load as load
     from weft.operators.define import operator as operator
+    from weft.operators.equal import equal as equal
     from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.loop_kernel import kernel as kernel
     from weft.operators.operator import Operator as Operator
@@ -56,6 +58,7 @@ _LATER = {
     "define": "weft.operators.define",
     "numpy_dtype": "weft.runtime.arrays",
     "operator": "weft.operators.define",
+    "equal": "weft.operators.equal",
     "compile": "weft.graph.from_torch.backend",
     "explain": "weft.graph.explain",
     "refresh": "weft.graph.from_torch.changes",
@@ -92,6 +95,15 @@ def _make_operator(text: str, file: str) -> Any:
 ops.make_operator = _make_operator
 
 
+def _tune_operator(*args: Any, **options: Any) -> Any:
+    from weft.tune.tune import tune_operator
+
+    return tune_operator(*args, **options)
+
+
+_operators.tune_operator = _tune_operator
+
+
 def __dir__() -> list[str]:
     api = importlib.import_module("weft.tensor.python_api")
     return sorted({*__all__, *api.__all__})
@@ -114,6 +126,7 @@ __all__ = [
     "compile",
     "cuda",
     "define",
+    "equal",
     "explain",
     "profile",
     "get_num_threads",

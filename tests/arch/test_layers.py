@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "weft"
 LAYERS = [
     ["ir"],
     ["tensor", "poly"],
-    ["lang", "schedules", "passes"],
+    ["lang", "schedules", "passes", "algebra"],
     ["ops", "target", "sanitizer"],
     ["runtime"],
     ["auto", "from_cuda"],
@@ -35,7 +35,7 @@ HEAVY = {
     "ml_dtypes": {"ir/numpy_dtypes.py"},
     "torch": {"graph/from_torch/edge.py"},
     "onnx": {"graph/from_onnx/edge.py"},
-    "islpy": {"poly/isl_worker.py"},
+    "islpy": {"poly/isl_worker.py", "poly/isl_weights.py"},
     "cuda": {"target/cuda/nvrtc.py", "runtime/cuda_driver.py"},
 }
 

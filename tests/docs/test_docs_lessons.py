@@ -12,7 +12,7 @@ import pytest
 from weft.ir.hardware import HARDWARE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-LESSONS = [*sorted(DOCS.glob("lesson-*.md")), DOCS / "loops.md", DOCS / "python-api.md"]
+LESSONS = [*sorted(DOCS.glob("lesson-*.md")), DOCS / "loops.md", DOCS / "python-api.md", DOCS / "algebra.md"]
 
 
 def test_there_are_lessons() -> None:

@@ -60,7 +60,7 @@ with Workers(2, 1) as workers:
     import queue, time
     from weft.graph.groups import workers as w
     w.send(first[0].stdin, (operator.neg, 5))
-    assert w._receive(first[0].stdout) == -5
+    assert w.receive(first[0].stdout) == -5
 print("answered")
 """
 
@@ -69,9 +69,9 @@ import operator
 from weft.graph.groups import forked, workers as w
 forks = forked.Forks(1, operator.not_)
 one = forks.processes[0]
-assert w._receive(one.stdout) > 0
+assert w.receive(one.stdout) > 0
 w.send(one.stdin, (operator.neg, 5))
-assert w._receive(one.stdout) == -5
+assert w.receive(one.stdout) == -5
 forks.close()
 print("answered")
 """
@@ -141,5 +141,5 @@ def test_paths_with_quotes_and_spaces_arrive(monkeypatch: pytest.MonkeyPatch, tm
 def test_python_is_started_in_one_place() -> None:
     """Whoever starts another Python asks `weft.interpreters` how."""
     files = [p for p in sorted((ROOT / "weft").rglob("*.py")) if "sys.executable" in p.read_text()]
-    asks = {"poly/isl_oracle.py", "graph/groups/workers.py", "cli/report.py"}  # whether there is one, and which
+    asks = {"poly/isl_oracle.py", "runtime/worker_process.py", "cli/report.py"}  # whether there is one, and which
     assert {str(p.relative_to(ROOT / "weft")) for p in files} <= asks | {"interpreters.py"}

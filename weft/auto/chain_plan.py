@@ -93,7 +93,8 @@ def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
     subject = f"{grown[-1].anchor.name}, fusion"
     times = draft.expected.setdefault(subject, {})
     times.update(_chain_times(draft, every, plans))
-    best = draft.rank(subject, list(plans), times.__getitem__)[0]
+    ranked = draft.rank(subject, list(plans), times.__getitem__)
+    best = ranked[0] if ranked else ChainPlan(tuple(every))  # a tuner may want none of them
     tell_others(draft, subject, best)
     chosen = plans[best]
     if chosen is None or chosen.strips is not None:

@@ -22,7 +22,7 @@ from weft.auto.stages import Stage
 from weft.ir.visit import replace_buffers
 from weft.schedules.index_forms import NOTHING, Forms, add_forms, variables
 from weft.schedules.nests import Place
-from weft.schedules.passed_tests import Test
+from weft.schedules.passed_tests import TestShare
 
 
 def apart_seconds(draft: Draft, stages: Iterable[Stage]) -> float:
@@ -177,7 +177,7 @@ def _test_lanes(at: Place, name: str) -> None:
     for leaf in at.nest.below():
         loops = variables(leaf.forms.get(name, NOTHING))
         if any(n.kind == "vector" and n.name in loops for n in leaf.nests) and not leaf.tests:
-            leaf.tests = (Test(loops | {n.name for n in leaf.nests if n.kind == "unroll"}, 1.0),)
+            leaf.tests = (TestShare(loops | {n.name for n in leaf.nests if n.kind == "unroll"}, 1.0),)
 
 
 def _inside(stage: Stage, sizes: dict[str, int], loops: list[Loop]) -> Stage:

@@ -213,7 +213,7 @@ def _copy_in_tiles(draft: Draft, c: Contraction, access: StageAccess, name: str,
 def _outer_step(draft: Draft, stage: Stage, name: str) -> int:
     """What loops around ``stage`` move its iterator ``name`` on by, or a divisor of all they do; 0: nothing."""
     form = affine_form(next(i.binding for i in find_block(draft.s.kernel, stage.name).iters if i.var.name == name))
-    return 0 if form is None else gcd(*(c for loop, c in form.coefficients.items() if loop in stage.outer))
+    return 0 if form is None else gcd(*(c for loop, c in form.items() if loop in stage.outer))
 
 
 def _reason(c: Contraction, access: StageAccess) -> str:

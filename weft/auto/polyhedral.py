@@ -20,6 +20,7 @@ from weft.auto.polyhedral_streams import common_band, finish_rows
 from weft.auto.scheduler import STRATEGIES
 from weft.auto.strategy import schedule_nest
 from weft.ir.errors import ScheduleError
+from weft.ir.solve import variables
 from weft.poly.isl_schedule import Band, Parts, Tree, ask_schedule
 from weft.runtime.threads import get_num_threads
 from weft.schedules.schedule import Schedule
@@ -160,7 +161,7 @@ class _Polyhedral:
 
     def _say_what_was_done(self, nest: Nest) -> None:
         rows = [row for b in nest.blocks for row in nest.band.rows[b]]
-        skewed = any(row is not None and len(row.coefficients) > 1 for row in rows) and nest.depth > 1
+        skewed = any(row is not None and len(variables(row)) > 1 for row in rows) and nest.depth > 1
         if not nest.loops or (len(nest.blocks) == 1 and not skewed):
             return
         what = f"one nest in loops {', '.join(nest.loops)}{', skewed' if skewed else ''}"

@@ -36,7 +36,7 @@ def _cut_points(draft: Draft, loop: str) -> list[Form]:
     around = {f.var.name for f in loops_around(kernel, loop_node)}
     points: list[Form] = []
     for leaf in leaves(kernel, loop_node):
-        touches = [(a, touch_of(leaf, a, "@").indices) for a in leaf.accesses]
+        touches = [(a, touch_of(leaf, a).indices) for a in leaf.accesses]
         for write, written in touches:
             for read, elements in touches:
                 if not write.writes or read.buffer.name != write.buffer.name or any(f.get(loop) for f in elements):

@@ -8,27 +8,11 @@ from dataclasses import dataclass
 from weft.auto.stages import UNKNOWN_EXTENT
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const
-from weft.ir.solve import Form
+from weft.ir.interval import loop_range
 from weft.ir.stmt import Kernel
-from weft.poly.domain import touch_of
+from weft.poly.domain import Touch, touch_of
 from weft.poly.leaves import leaves
-from weft.schedules.find import find_loop, loop_range, ranges_at
-
-
-@dataclass(frozen=True, slots=True)
-class BlockAccess:
-    """One access of a block: per dimension the sum of loops that is its subscript."""
-
-    buffer: Buffer
-    subscripts: tuple[Form, ...]
-    reads: bool
-    writes: bool
-
-    def step(self, loop: str) -> int | None:
-        """Elements from one iteration of ``loop`` to the next; None where rows, or more, lie between."""
-        if any(form.get(loop) for form in self.subscripts[:-1]):
-            return None
-        return self.subscripts[-1].get(loop, 0) if self.subscripts else 0
+from weft.schedules.find import find_loop, ranges_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +20,20 @@ class Facts:
     """By block: its loops with their extents, and its accesses."""
 
     extents: Mapping[str, Mapping[str, int]]
-    accesses: Mapping[str, tuple[BlockAccess, ...]]
+    accesses: Mapping[str, tuple[Touch, ...]]
 
-    def of(self, blocks: Iterable[str]) -> list[BlockAccess]:
+    def of(self, blocks: Iterable[str]) -> list[Touch]:
         return [a for b in blocks for a in self.accesses[b]]
 
 
 def read_facts(kernel: Kernel) -> Facts:
     """The facts about every block of ``kernel``."""
     extents: dict[str, dict[str, int]] = {}
-    accesses: dict[str, tuple[BlockAccess, ...]] = {}
+    accesses: dict[str, tuple[Touch, ...]] = {}
     for leaf in leaves(kernel):
         if leaf.block is None:
             continue
-        found = []
-        for access in leaf.accesses:
-            touch = touch_of(leaf, access, "@")
-            found.append(BlockAccess(access.buffer, tuple(touch.indices[touch.owners :]), access.reads, access.writes))
+        found = (touch_of(leaf, access) for access in leaf.accesses)
         accesses[leaf.block] = (*accesses.get(leaf.block, ()), *found)
         extents[leaf.block] = {name: _extent(kernel, name) for name in leaf.loop_names}
     return Facts(extents, accesses)

@@ -183,8 +183,7 @@ def _is_contiguous(draft: Draft, loop: str) -> bool:
     jumps = 0
     for leaf in leaves(kernel, find_loop(kernel, loop)):
         for access in leaf.accesses if loop in leaf.loop_names else ():
-            *rows, last = touch_of(leaf, access, "@").indices or [{}]
-            step = None if any(form.get(loop) for form in rows) else last.get(loop, 0)
+            step = touch_of(leaf, access).step(loop)
             if access.writes and step != 1:
                 return False
             jumps += step not in (0, 1)

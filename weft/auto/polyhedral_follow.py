@@ -14,7 +14,7 @@ from itertools import pairwise
 from weft.ir.errors import ScheduleError
 from weft.ir.solve import Form, combine
 from weft.ir.stmt import For, Stmt
-from weft.poly.isl_schedule import Band, Row
+from weft.poly.isl_schedule import Band
 from weft.schedules.find import blocks_inside, find_loop, loops_around
 from weft.schedules.fission import body_parts
 from weft.schedules.schedule import Schedule
@@ -148,14 +148,14 @@ class Follower:
                 found.blocks.append(block)
         return list(units.values())
 
-    def _unit(self, block: str, row: Row | None, level: int) -> Unit:
+    def _unit(self, block: str, row: Form | None, level: int) -> Unit:
         if row is None:
             raise ScheduleError(f"`{block}` runs at times that are no one linear form")
-        time: Form = {"": row.constant} if row.constant else {}
+        time: Form = {}
         open_loops = []
-        for original, c in row.coefficients.items():
-            if original in self.values[block]:
-                time = combine(time, self.values[block][original], c)
+        for original, c in row.items():
+            if not original or original in self.values[block]:
+                time = combine(time, self.values[block][original] if original else {"": 1}, c)
             else:
                 open_loops.append((original, c))
         if not open_loops:

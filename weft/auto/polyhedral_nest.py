@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from math import prod
 
 from weft.auto.draft import Draft
-from weft.auto.polyhedral_facts import BlockAccess, Facts, buffer_shape
+from weft.auto.polyhedral_facts import Facts, buffer_shape
+from weft.ir.solve import variables
+from weft.poly.domain import Touch
 from weft.poly.isl_schedule import Band
 
 #: Sides of tiles that are tried, largest first.
@@ -66,8 +68,8 @@ def _own_loop(band: Band, member: int, block: str) -> str | None:
     row = band.rows[block][member]
     if row is None:
         return None
-    before = {name for r in band.rows[block][:member] if r is not None for name in r.coefficients}
-    own = [name for name in row.coefficients if name not in before]
+    before = {name for r in band.rows[block][:member] if r is not None for name in variables(r)}
+    own = [name for name in variables(row) if name not in before]
     return own[-1] if own else None
 
 
@@ -138,18 +140,18 @@ def _largest_side(nest: Nest, depth: int, facts: Facts, draft: Draft) -> int | N
     return None
 
 
-def _tile_bytes(access: BlockAccess, tiled: set[str | None], side: int) -> int:
+def _tile_bytes(access: Touch, tiled: set[str | None], side: int) -> int:
     """Bytes of a buffer that a tile touches; along skewed loops it wanders, by its side again."""
     sizes = []
     for extent, form in zip(buffer_shape(access.buffer), access.subscripts):
-        if not any(form):
+        if not variables(form):
             sizes.append(1)
         else:
             sizes.append(min(extent, 2 * side) if any(name in tiled for name in form) else extent)
     return prod(sizes) * (access.buffer.dtype.bits // 8)
 
 
-def _bytes(accesses: Sequence[BlockAccess]) -> int:
+def _bytes(accesses: Sequence[Touch]) -> int:
     by_buffer = {a.buffer.name: a.buffer for a in accesses}
     return sum(prod(buffer_shape(b)) * (b.dtype.bits // 8) for b in by_buffer.values())
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from math import prod
 
 from weft.auto.draft import Draft
-from weft.auto.polyhedral_facts import BlockAccess, Facts, buffer_shape
+from weft.auto.polyhedral_facts import Facts, buffer_shape
 from weft.auto.polyhedral_nest import Nest
-from weft.poly.isl_schedule import Band, Row, Tree
+from weft.ir.solve import Form, variables
+from weft.poly.domain import Touch
+from weft.poly.isl_schedule import Band, Tree
 from weft.schedules.find import blocks_inside, find_loop, ranges_at
 from weft.schedules.fission import body_parts
 from weft.schedules.loop_facts import trip_count
@@ -66,7 +68,7 @@ def _one_each(draft: Draft, loop: str) -> None:
         loop = str(draft.s.fission(loop, blocks_inside(parts[0])[-1].name))
 
 
-def _row_bytes(access: BlockAccess) -> int:
+def _row_bytes(access: Touch) -> int:
     return prod(buffer_shape(access.buffer)[1:]) * access.buffer.dtype.bits // 8
 
 
@@ -84,13 +86,13 @@ def _common_order(a: Band, b: Band, facts: Facts, draft: Draft) -> list[int] | N
     return None
 
 
-def _is_large(access: BlockAccess, draft: Draft) -> bool:
+def _is_large(access: Touch, draft: Draft) -> bool:
     bits = access.buffer.dtype.bits * prod(buffer_shape(access.buffer))
     return len(access.subscripts) > 1 and bits // 8 > draft.cache("L2")
 
 
 def _matching(
-    access: BlockAccess, rows: tuple[Row | None, ...], match: BlockAccess, theirs: tuple[Row | None, ...]
+    access: Touch, rows: tuple[Form | None, ...], match: Touch, theirs: tuple[Form | None, ...]
 ) -> list[int] | None:
     mine = [_dimension(access, row) for row in rows]
     other = [_dimension(match, row) for row in theirs]
@@ -99,10 +101,10 @@ def _matching(
     return [other.index(dimension) for dimension in mine]
 
 
-def _dimension(access: BlockAccess, row: Row | None) -> int | None:
+def _dimension(access: Touch, row: Form | None) -> int | None:
     """The dimension that the one loop of ``row`` goes through."""
-    if row is None or len(row.coefficients) != 1:
+    if row is None or len(loops := variables(row)) != 1:
         return None
-    (loop,) = row.coefficients
+    (loop,) = loops
     kept = [d for d, form in enumerate(access.subscripts) if form.get(loop)]
     return kept[0] if len(kept) == 1 else None

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, floor
 
@@ -18,12 +18,14 @@ from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, StageIter, Stag
 from weft.ir.affine import affine_form
 from weft.ir.borders import away_from_borders
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
+from weft.ir.evaluated import evaluated
+from weft.ir.expr import Binary, Const, Expr, Load, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
+from weft.ir.solve import variables
 from weft.ir.stmt import Alloc, Atomic, Block, For, If, Iter, Kernel, Seq, Stmt, Store
-from weft.ir.visit import fact, free_vars, loads, stores, walk
+from weft.ir.visit import fact, free_vars, stores
 from weft.schedules.find import ranges_at
 
 #: Stages that were read before, by the statements around a block and by its place, all by identity; those are kept too.
@@ -119,9 +121,10 @@ def _find_point(body: Stmt, names: frozenset[str]) -> Point | None:
     value, op = _update(written)
     write = _access(written.buffer, written.indices, names, is_write=True, guarded=isinstance(body, If))
     reads = tuple(
-        _access(load.buffer, load.indices, names, guarded=guarded)
+        _access(load.buffer, load.indices, names, guarded=bool(tests))
         for e in (value, *written.indices)
-        for load, guarded in _loads(e, False)
+        for load, tests, _ in evaluated(e)
+        if isinstance(load, Load)
     )
     return Point(write, reads, round(point_cost(value)) + (op != "="), op)
 
@@ -161,7 +164,7 @@ def _counts_up(binding: Expr, loop: str) -> bool:
     if isinstance(binding, Var):
         return True
     form = affine_form(binding)
-    return form is not None and form.coefficients.get(loop) == 1
+    return form is not None and form.get(loop) == 1
 
 
 def _extent(lo: Expr, hi: Expr, ranges: Mapping[str, Interval]) -> int | None:
@@ -182,16 +185,16 @@ def _short_part(loop: For, extent: int | None, ranges: Mapping[str, Interval]) -
 def _part_below(e: Expr, least: int | None, ranges: Mapping[str, Interval]) -> float:
     """For which part of the values of the one variable in ``e`` that is less than ``least``."""
     form = affine_form(e)
-    if form is None or least is None or len(form.coefficients) > 1:
+    if form is None or least is None or len(names := variables(form)) > 1:
         return 1.0
-    for name, step in form.coefficients.items():
-        values = ranges.get(name)
+    for name in names:
+        values, step = ranges.get(name), form[name]
         if values is None or values.lo is None or values.hi is None or step == 0 or values.hi < values.lo:
             return 1.0
-        enough = (least - form.constant) / step  # from there on, or up to there
+        enough = (least - form.get("", 0)) / step  # from there on, or up to there
         below = ceil(enough) - values.lo if step > 0 else values.hi - floor(enough)
         return min(max(below, 0) / (values.hi - values.lo + 1), 1.0)
-    return float(form.constant < least)
+    return float(form.get("", 0) < least)
 
 
 def _update(s: Store | Atomic) -> tuple[Expr, str]:
@@ -206,21 +209,6 @@ def _update(s: Store | Atomic) -> tuple[Expr, str]:
     return value, "="
 
 
-def _loads(e: Expr, guarded: bool) -> Iterator[tuple[Load, bool]]:
-    """Loads of ``e``, each with whether it is made at some points only."""
-    if isinstance(e, Select):
-        yield from _loads(e.condition, guarded)
-        yield from _loads(e.then, True)
-        yield from _loads(e.otherwise, True)
-        return
-    found = loads(e)
-    if not any(isinstance(n, Select) for n in walk(e)):
-        yield from ((load, guarded) for load in found)
-        return
-    chosen = {id(n) for s in walk(e) if isinstance(s, Select) for side in (s.then, s.otherwise) for n in loads(side)}
-    yield from ((load, guarded or id(load) in chosen) for load in found)
-
-
 def _access(
     buffer: Buffer, indices: tuple[Expr, ...], names: frozenset[str], *, is_write: bool = False, guarded: bool = False
 ) -> StageAccess:
@@ -232,6 +220,6 @@ def _access(
             form, guarded = affine_form(away_from_borders(index)), True
         if form is None:
             return StageAccess(buffer, None, is_write, guarded)
-        rows.append({n: c for n, c in form.coefficients.items() if n in names and c})
-        offsets.append(form.constant if names.issuperset(form.coefficients) else None)
+        rows.append({n: c for n, c in form.items() if n in names})
+        offsets.append(form.get("", 0) if names.issuperset(variables(form)) else None)
     return StageAccess(buffer, tuple(rows), is_write, guarded, tuple(offsets))

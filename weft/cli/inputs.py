@@ -103,6 +103,18 @@ def make_arguments(interface: Interface, options: argparse.Namespace) -> list[An
     return [loaded[p.name] if p.name in loaded else random_value(p, sizes, rng) for p in interface.params]
 
 
+def sizes_given(options: argparse.Namespace) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Values of sizes and integer parameters, and the shapes of arrays, that ``--size`` and ``--arg`` name."""
+    values = {name: parse_size(name, value) for name, value in read_pairs(options.size, "--size").items()}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, text in read_pairs(options.arg, "--arg").items():
+        if text.lstrip("-").isdigit():
+            values[name] = int(text)
+        elif text.endswith(".npy"):
+            shapes[name] = read_array(name, text).shape
+    return values, shapes
+
+
 def parse_size(name: str, value: str) -> int:
     if not value.isdigit():
         raise ArgumentError(f"--size {name}={value} is not a whole number", help=f"write --size {name}=64")

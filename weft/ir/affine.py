@@ -1,7 +1,7 @@
 """Sums of multiples: the canonical form of integer arithmetic.
 
 >>> affine_form(i * 4 - (i - j) + 3)
-Affine(coefficients={'i': 3, 'j': 1}, constant=3)
+{'i': 3, 'j': 1, '': 3}
 
 `Linear` is the same over arbitrary subexpressions: what `simplify` collects, cancels and
 orders. Multiplication and addition wrap, so coefficients may be taken modulo the type.
@@ -17,28 +17,13 @@ from weft.ir.dtype import DType
 from weft.ir.expr import Binary, Const, Expr, Unary, Var, const
 from weft.ir.interval import Interval, Ranges, bounds
 from weft.ir.printer import print_expr
+from weft.ir.solve import Form
 from weft.ir.span import Span
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
-    """The sum of ``coefficients[name] * name`` and ``constant``; no coefficient is zero."""
-
-    coefficients: dict[str, int]
-    constant: int
-
-
-def affine_form(e: Expr) -> Affine | None:
-    """``e`` as an affine function of int64 variables, or None where it is not one."""
-    if e.dtype != dt.index:
-        return None
-    linear = linear_form(e)
-    names: dict[str, int] = {}
-    for atom, factor in linear.terms.items():
-        if not isinstance(atom, Var):
-            return None
-        names[atom.name] = factor
-    return Affine(names, linear.constant)
+def affine_form(e: Expr) -> Form | None:
+    """``e`` as an affine function of int64 variables, the way the solver takes it, or None where it is not one."""
+    return linear_form(e).by_name() if e.dtype == dt.index else None
 
 
 @dataclass(slots=True)
@@ -59,6 +44,17 @@ class Linear:
                 terms.pop(atom, None)
         self.constant += other.constant * factor
         return self
+
+    def by_name(self) -> Form | None:
+        """The sum over the names of its variables; None where it has other parts."""
+        form: Form = {}
+        for atom, factor in self.terms.items():
+            if not isinstance(atom, Var):
+                return None
+            form[atom.name] = factor
+        if self.constant:
+            form[""] = self.constant
+        return form
 
     def bounds(self, ranges: Ranges) -> Interval:
         interval = Interval(self.constant, self.constant)

@@ -13,6 +13,7 @@ from weft.ir.errors import Error, InternalError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 #: This package.
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -35,6 +36,15 @@ def told_at_the_call(fn: Callable[_P, _R]) -> Callable[_P, _R]:
         raise error.with_traceback(None)
 
     return told
+
+
+def methods_told_at_the_call(cls: type[_T]) -> type[_T]:
+    """Makes of a class's own methods, but for those that Python or only we call, what `told_at_the_call` makes of
+    one."""
+    for name, fn in list(vars(cls).items()):
+        if isinstance(fn, FunctionType) and (name == "__call__" or not name.startswith("_")):
+            setattr(cls, name, told_at_the_call(fn))
+    return cls
 
 
 def tell_at_the_call(namespace: dict[str, Any], names: list[str]) -> None:

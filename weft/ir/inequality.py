@@ -1,4 +1,4 @@
-"""Comparisons of sums with zero: decided from ranges, brought into one form, solved for a variable.
+"""Conditions taken apart, and comparisons of sums with zero: decided from ranges, in one form, solved for a variable.
 
 Ranges are numbers; `Limits` are the ends of loops with symbolic sizes, so that ``i < N`` is known inside
 ``for i in 0:N``.
@@ -7,10 +7,11 @@ Ranges are numbers; `Limits` are the ends of loops with symbolic sizes, so that 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from weft.ir import dtype as dt
-from weft.ir.affine import Linear
+from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, BinaryOp, Cast, Compare, CompareOp, Const, Expr, Load, Unary, Var, idx
 from weft.ir.interval import Interval, Ranges, bounds
 
@@ -26,10 +27,20 @@ ALLOWED: dict[str, Interval] = {
 }  # fmt: skip
 
 
-def conjuncts(condition: Expr) -> list[Expr]:
-    """The parts of ``a && b && c``; below the lesser of two is below both."""
-    if isinstance(condition, Binary) and condition.op == "&&":
-        return [*conjuncts(condition.left), *conjuncts(condition.right)]
+#: Of conditions with more cases than this, nothing is said.
+MOST_CASES = 16
+T = TypeVar("T")
+
+
+def conjuncts(condition: Expr, holds: bool = True) -> list[Expr]:
+    """Conditions that all hold exactly where ``condition`` does (or, for False, does not): the parts of
+    ``a && b && c``, and below the lesser of two is below both."""
+    if isinstance(condition, Binary) and condition.op == ("&&" if holds else "||"):
+        return [*conjuncts(condition.left, holds), *conjuncts(condition.right, holds)]
+    if isinstance(condition, Unary) and condition.op == "!":
+        return conjuncts(condition.operand, not holds)
+    if not holds:
+        condition = denied(condition)
     if isinstance(condition, Compare) and condition.op in ("<", "<=", ">", ">=") and condition.left.dtype == dt.index:
         op, left, right = condition.op, condition.left, condition.right
         least, most = ("max", "min") if op in ("<", "<=") else ("min", "max")
@@ -38,6 +49,45 @@ def conjuncts(condition: Expr) -> list[Expr]:
         if isinstance(left, Binary) and left.op == least:
             return [part for side in (left.left, left.right) for part in conjuncts(Compare(op, side, right))]
     return [condition]
+
+
+def cases(e: Expr, holds: bool, read: Callable[[Expr, bool], list[list[T]]]) -> list[list[T]]:
+    """Lists of facts, one of which holds as a whole wherever ``e`` does (or, for False, does not).
+
+    ``read`` gives the cases of what is made of no other conditions, and of what has too many; ``[[]]`` says nothing.
+    """
+    if isinstance(e, Const) and e.type.is_bool:
+        return [[]] if bool(e.value) == holds else []
+    if isinstance(e, Unary) and e.op == "!":
+        return cases(e.operand, not holds, read)
+    if not isinstance(e, Binary) or e.dtype != dt.bool_ or e.op not in ("&&", "||", "&", "|"):
+        return read(e, holds)
+    left, right = cases(e.left, holds, read), cases(e.right, holds, read)
+    if (e.op in ("&&", "&")) == holds:
+        found = [[*a, *b] for a in left for b in right]
+    else:
+        found = [*left, *right]
+    return [[]] if [] in found else found if len(found) <= MOST_CASES else read(e, holds)
+
+
+def slack(condition: Expr) -> Linear | None:
+    """The sum that must not be negative for a comparison of indices to hold, or None for other conditions."""
+    if not isinstance(condition, Compare) or condition.left.dtype != dt.index:
+        return None
+    low, high = condition.left, condition.right
+    if condition.op in (">", ">="):
+        low, high = high, low
+    elif condition.op not in ("<", "<="):
+        return None
+    gap = linear_form(high).add(linear_form(low), -1)
+    gap.constant -= condition.op in ("<", ">")
+    return gap
+
+
+def tight(gap: Linear) -> Linear:
+    """What is not negative at the same integers, with the least numbers."""
+    common = math.gcd(*gap.terms.values()) or 1
+    return Linear({e: n // common for e, n in gap.terms.items()}, gap.constant // common)
 
 
 def as_index(e: Expr, ranges: Ranges) -> Expr | None:

@@ -9,8 +9,8 @@ might wrap has the whole range of its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
@@ -120,6 +120,37 @@ def whole_range(t: DType) -> Interval:
 def half_open(lo: Interval, hi: Interval) -> Interval:
     """What a variable can be that runs from ``lo`` up to but not including ``hi``."""
     return Interval(lo.lo, None if hi.hi is None else hi.hi - 1)
+
+
+class Running(Protocol):
+    """A loop, an axis or an iterator."""
+
+    @property
+    def var(self) -> Var: ...
+    @property
+    def lo(self) -> Expr: ...
+    @property
+    def hi(self) -> Expr: ...
+
+
+def range_between(lo: Expr, hi: Expr, ranges: Ranges) -> Interval:
+    """What a variable can be that runs from ``lo`` up to but not including ``hi``."""
+    if type(lo) is Const and type(hi) is Const:  # most are
+        return Interval(int(lo.value), int(hi.value) - 1)
+    return half_open(bounds(lo, ranges), bounds(hi, ranges))
+
+
+def loop_range(loop: Running, ranges: Ranges) -> Interval:
+    """The values of the variable inside the loop."""
+    return range_between(loop.lo, loop.hi, ranges)
+
+
+def ranges_through(loops: Iterable[Running], known: Ranges) -> dict[str, Interval]:
+    """What is ``known``, and what the variables of ``loops``, outermost first, can be."""
+    ranges = dict(known)
+    for loop in loops:
+        ranges[loop.var.name] = loop_range(loop, ranges)
+    return ranges
 
 
 def bounds(e: Expr, ranges: Ranges) -> Interval:

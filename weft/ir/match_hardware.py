@@ -18,7 +18,7 @@ from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var, idx
 from weft.ir.hardware import Hardware
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import Interval, bounds, loop_range
 from weft.ir.offsets import linear_offset
 from weft.ir.printer import print_expr, print_stmt
 from weft.ir.simplify import simplify
@@ -131,7 +131,7 @@ class _Matcher:
 
     def enter(self, meaning: For, nest: For) -> None:
         self.loops[meaning.var.name], self.own[nest.var.name] = nest, nest
-        self.ranges[nest.var.name] = half_open(bounds(nest.lo, self.ranges), bounds(nest.hi, self.ranges))
+        self.ranges[nest.var.name] = loop_range(nest, self.ranges)
 
     # Memory
 

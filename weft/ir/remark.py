@@ -1,4 +1,5 @@
-"""What a program says that is allowed and often not meant: told as a warning where the program is defined."""
+"""What a program says that is allowed and often not meant: told as a warning where the program is defined, or called
+with sizes at which it shows."""
 
 from __future__ import annotations
 
@@ -31,10 +32,14 @@ def told(remarks: Iterable[Remark], definition: Span | None) -> tuple[Remark, ..
     """Those that nothing in the text allows, each once; ``definition`` is where the definition is named."""
     kept: dict[tuple[object, ...], Remark] = {}
     for r in remarks:
-        places = (r.span, definition)
-        if not any(_allows(p, r.name) for p in places if p is not None):
+        if not is_allowed(r.name, r.span, definition):
             kept.setdefault((r.name, r.what, r.span), r)
     return tuple(kept.values())
+
+
+def is_allowed(name: str, span: Span | None, definition: Span | None) -> bool:
+    """Whether the text allows remarks called ``name`` at ``span``."""
+    return any(_allows(p, name) for p in (span, definition) if p is not None)
 
 
 def _allows(span: Span, name: str) -> bool:

@@ -21,7 +21,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.divide import divide_linear, merge_quotients
 from weft.ir.dtype import DType
 from weft.ir.fold import drop_neutral, fold_binary, fold_cast, fold_compare, fold_unary
-from weft.ir.inequality import ALLOWED, NEGATED, Limits, balance, bound_sum, decide, quotient
+from weft.ir.inequality import ALLOWED, NEGATED, Limits, balance, bound_sum, conjuncts, decide, quotient
 from weft.ir.interval import Interval, Ranges, bounds, half_open
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.visit import rebuild
@@ -231,17 +231,13 @@ class ExprSimplifier:
 
     def facts(self, condition: ex.Expr, truth: bool) -> dict[str, Interval]:
         """What ``condition`` being ``truth`` says about variables that do not change."""
-        if isinstance(condition, ex.Unary) and condition.op == "!":
-            return self.facts(condition.operand, not truth)
-        if isinstance(condition, ex.Binary) and condition.op == ("&&" if truth else "||"):
-            left = self.facts(condition.left, truth)
-            with self.knowing(left):
-                return {**left, **self.facts(condition.right, truth)}
-        if not isinstance(condition, ex.Compare) or condition.left.dtype != dt.index:
-            return {}
-        op = condition.op if truth else NEGATED[condition.op]
-        gap = linear_form(condition.left).add(linear_form(condition.right), -1)
-        return self.solve(gap, op)
+        found: dict[str, Interval] = {}
+        for part in conjuncts(condition, truth):
+            if isinstance(part, ex.Compare) and part.left.dtype == dt.index:
+                gap = linear_form(part.left).add(linear_form(part.right), -1)
+                with self.knowing(found):
+                    found = {**found, **self.solve(gap, part.op)}
+        return found
 
     def solve(self, gap: Linear, op: str) -> dict[str, Interval]:
         """Ranges of the variables in ``gap op 0``, one at a time, given those of the others."""

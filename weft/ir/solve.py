@@ -57,6 +57,11 @@ def _add(total: Form, b: Form, times: int) -> None:
             total.pop(name, None)
 
 
+def variables(form: Form) -> list[str]:
+    """The names in ``form``, that of the constant aside."""
+    return [name for name in form if name]
+
+
 def evaluate(form: Form, point: Point) -> int:
     """The value of ``form``; variables that the point does not mention count as 0."""
     return sum(c * (point.get(name, 0) if name else 1) for name, c in form.items())

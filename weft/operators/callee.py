@@ -41,6 +41,7 @@ class Callee:
         self._lock = new_rlock()
         self._table: CallTable | None = None
         self._fast_table: object = None
+        self._left: list[tuple[CallTable | None, object]] = []
 
     @property
     def interface(self) -> Interface:
@@ -107,6 +108,14 @@ class Callee:
             return key
         made = [(o.name, Layout.dense(o.dtype, o.shape)) for o in kept.outputs]
         return fresh if made == list(signature.outputs) else key
+
+    def _look_again(self) -> None:
+        """Later calls look for their code again, as if there had been none."""
+        with self._lock:
+            self._known.clear()
+            self._fast.clear()
+            self._left.append((self._table, self._fast_table))  # another thread may run from it
+            self._table = self._fast_table = None
 
     def _misaligned(self, call: Arguments, alignment: int) -> frozenset[str]:
         """Arrays that do not begin at a multiple of ``alignment``."""

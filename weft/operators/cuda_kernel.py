@@ -27,6 +27,7 @@ from weft.from_cuda.symbols import find_symbol, initial_bytes
 from weft.from_cuda.translate import translate
 from weft.from_cuda.types import CType, Pointer, Record, Scalar, parse_type
 from weft.from_cuda.unit import Unit, find_kernel, read_unit
+from weft.ir.at_the_call import methods_told_at_the_call, told_at_the_call
 from weft.ir.deep import deep_recursion
 from weft.ir.errors import ArgumentError, Error, UnsupportedError
 from weft.ir.numerics import CHOICES, NUMERICS, is_fast
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 AS_WRITTEN = Version()
 
 
+@told_at_the_call
 def kernel(
     source: str | os.PathLike[str],
     name: str,
@@ -97,6 +99,7 @@ def _source(source: str | os.PathLike[str]) -> tuple[str, str, tuple[str, ...]]:
         ) from None  # fmt: skip
 
 
+@methods_told_at_the_call
 class CudaKernel:
     """A kernel one can launch: ``k(grid, block, arguments, shared_mem=0)``."""
 

@@ -47,6 +47,8 @@ class Definition:
         self.entry = entry
         self.how = how
         self.dynamic = dynamic
+        #: the kinds of remarks that were told at calls
+        self.told: set[str] = set()
 
     @cached_property
     def key(self) -> str:
@@ -118,6 +120,7 @@ class Definition:
     def scheduled(self, how: Scheduling) -> Definition:
         """The same definition, scheduled as ``how`` says."""
         other = Definition(self.source, self.entry, how, self.dynamic)
+        other.told = self.told
         if "program" in self.__dict__:
             other.programs, other.program = self.programs, self.program
         return other

@@ -13,7 +13,9 @@ from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Kernel
 from weft.operators.schedule import explained_schedule
+from weft.operators.tuned import program_digest
 from weft.passes.plain.separate_constants import separate_constants
+from weft.runtime.records import default_records
 from weft.runtime.threads import get_num_threads
 from weft.target import target_of
 from weft.target.cpu.host import Machine
@@ -31,11 +33,21 @@ def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], targe
     how = op._definition.how
     mode = "a given trace" if how.trace is not None else f'schedule="{how.how}"'
     lines = [f'{op.name}, scheduled by {mode}, numerics="{how.numerics}"']
+    if schedule.by_trace and how.trace is None:
+        lines += ["", _record_of(op, str(schedule.trace))]
     made = separate_constants(schedule.kernel, frozenset(op._definition.bound))
     facts = _gpu_facts if target_of(schedule.for_machine).device == "cuda" else _expectation
     lines += facts(schedule, made.main, made.prepare)
     lines += ["", *describe_decisions(decisions)]
     return "\n".join([*lines, "", schedule.explain()])
+
+
+def _record_of(op: Operator, trace: str) -> str:
+    """Which measurement the schedule is from."""
+    found = [m for m in default_records().all(program=program_digest(op._definition)) if m.ended == "best"]
+    number, gain = next(((m.number, m.ratio) for m in reversed(found) if m.trace == trace), (0, None))
+    gained = "" if gain is None else f", {1 / gain:.2f} times as fast as the automatic schedule when it was measured"
+    return f"tuned:    by record {number}{gained}"
 
 
 def _expectation(schedule: OperatorSchedule, main: Kernel, once: Kernel | None) -> list[str]:

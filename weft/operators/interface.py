@@ -7,7 +7,7 @@ through: importing weft makes them, and a frozen dataclass takes most of a milli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from weft.ir.remark import Remark
@@ -50,7 +50,7 @@ class Interface(NamedTuple):
     params: tuple[Parameter, ...]
     outputs: tuple[Output, ...]
     source: Source | None = None
-    #: what the program says that is perhaps not meant
+    #: what the program says that is perhaps not meant, whatever the sizes are
     remarks: tuple[Remark, ...] = ()
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Interface(NamedTuple):
             "name": self.name,
             "params": [p._asdict() for p in self.params],
             "outputs": [o._asdict() for o in self.outputs],
-            "remarks": [{**r._asdict(), "span": place_of(r.span)} for r in self.remarks],
+            "remarks": remarks_to_json(self.remarks),
         }
 
     @staticmethod
@@ -75,8 +75,15 @@ class Interface(NamedTuple):
         params = tuple(Parameter(**_tupled(p)) for p in data["params"])
         outputs = tuple(Output(**_tupled(o)) for o in data["outputs"])
         bare = Interface(data["name"], params, outputs, source)
-        places = [Remark(**{**_tupled(r), "span": bare.span(_tupled(r)["span"])}) for r in data["remarks"]]
-        return bare._replace(remarks=tuple(places))
+        return bare._replace(remarks=bare.remarks_from_json(data["remarks"]))
+
+    def remarks_from_json(self, data: Iterable[Any]) -> tuple[Remark, ...]:
+        records = map(_tupled, data)
+        return tuple(Remark(**{**r, "span": self.span(r["span"])}) for r in records)
+
+
+def remarks_to_json(remarks: Iterable[Remark]) -> list[dict[str, Any]]:
+    return [{**r._asdict(), "span": place_of(r.span)} for r in remarks]
 
 
 def _tupled(record: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weft.interpreters import python_command, python_environment
+from weft.ir.at_the_call import told_at_the_call
 from weft.ir.errors import ArgumentError
 from weft.ir.hardware import Emit, Hardware, declare
 from weft.ir.printer import print_kernel
@@ -22,6 +23,7 @@ from weft.tensor.normalize import normalize
 from weft.version import cache_key
 
 
+@told_at_the_call
 def intrinsic(
     name: str,
     meaning: str | Operator,

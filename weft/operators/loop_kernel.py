@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.ir.at_the_call import told_at_the_call
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ArgumentError, ShapeError
 from weft.ir.expr import Const
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from weft.target.description import MachineDescription
 
 
+@told_at_the_call
 def kernel(program: str | Kernel, *, numerics: Numerics = "strict", target: str | None = None) -> LoopKernel:
     """The loop program ``program``, a text or a `Kernel`, as a callable.
 
@@ -91,6 +93,7 @@ class LoopKernel(Callee):
     def __repr__(self) -> str:
         return f"<weft kernel {self.name}({', '.join(map(str, self._interface.params))})>"
 
+    @told_at_the_call
     def show(self, stage: str = "loops", *, target: str | None = None) -> str:
         """The program at ``stage`` of its compilation: loops, lowered, or one of a target."""
         if stage == "tensor":
@@ -100,6 +103,7 @@ class LoopKernel(Callee):
         machine = choose_machine(target or self._target, stage=stage)
         return show_kernel(self.kernel, stage, machine, fast=is_fast(self.numerics))
 
+    @told_at_the_call
     def _call_slowly(self, /, *args: Any, **named: Any) -> None:
         bound = bind_arguments(self._interface, args, named)
         device = common_device(self._interface, bound) or "cpu"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.ir.at_the_call import told_at_the_call
-from weft.ir.errors import ArgumentError, Error
+from weft.ir.errors import ArgumentError, Error, InternalError
 from weft.ir.shown import Shown, as_html
 from weft.ir.span import Source
 from weft.operators.bind import bind_values, check_bound_device
@@ -19,6 +19,8 @@ from weft.operators.reproduce import faults_reproduced
 from weft.operators.scheduling import Numerics, Scheduling, choose_scheduling
 from weft.operators.signature import Signature, bind_arguments, check_call
 from weft.operators.specialization import Specialization, find_specialization
+from weft.operators.tuned import by_record
+from weft.operators.warn import warn_once
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import overlaps
 from weft.runtime.executor import Executor
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from weft.operators.stages import Build
     from weft.target.description import MachineDescription
     from weft.tensor.program import TensorProgram
+
+T = TypeVar("T")
 
 
 class Operator(Callee):
@@ -113,6 +117,21 @@ class Operator(Callee):
 
         return Shown(explain(self, args, named, target))
 
+    def tune(self, /, *args: Any, seconds: float = 30.0, **options: Any) -> Any:
+        """Measures other schedules for calls with these arrays, for about so many seconds of wall time, and keeps the
+        fastest: calls like this one use it from then on, here and in later processes. Ctrl-C keeps what was found.
+
+        ``strategy=`` is one of `weft.tune.strategies.STRATEGIES`, ``seed=`` draws the same candidates again; with
+        ``schedule=`` they are the knobs of a function of a schedule. ``out=`` gives outputs that are read.
+
+        >>> print(mm.tune(A, B, seconds=30))
+        """
+        from weft import operators
+
+        if operators.tune_operator is None:
+            raise InternalError("weft.tune is not there")
+        return operators.tune_operator(self, args, seconds=seconds, **options)
+
     def _repr_html_(self) -> str:
         return as_html(self.source.strip(), str(self.interface))
 
@@ -168,23 +187,34 @@ class Operator(Callee):
             signature, device = call.signature, call.device or device
         machine = choose_machine(target or self._target, device, stage)
         with faults_reproduced(self._definition, signature, self._checks, machine.target):
-            return Shown(self._build(signature, machine).show(stage))
+            return Shown(
+                self._by_record(signature, machine, lambda how: self._build(signature, machine, how).show(stage))
+            )
 
-    def _build(self, signature: Signature | None, machine: MachineDescription) -> Build:
+    def _by_record(self, signature: Signature | None, machine: MachineDescription, use: Callable[[Scheduling], T]) -> T:
+        """``use`` of how calls of ``signature`` are scheduled: by a record of tuning where there is one."""
+        definition = self._definition
+        whole = None if signature is None else definition.complete(signature)
+        sizes = {} if whole is None else dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
+        return by_record(definition, whole, machine, sizes, lambda found: use(found.how))
+
+    def _build(self, signature: Signature | None, machine: MachineDescription, how: Scheduling | None = None) -> Build:
         """As a call of ``signature`` is compiled; without one, with all sizes symbolic."""
         from weft.operators.stages import build
 
         definition = self._definition
         whole = None if signature is None else definition.complete(signature)
         sizes = {} if whole is None else dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
-        given = definition.program, whole, machine, self._checks, definition.how
+        given = definition.program, whole, machine, self._checks, how or definition.how
         return build(*given, symbolic=frozenset(sizes), constants=frozenset(definition.bound))
 
     def _compile(
         self, signature: Signature, machine: MachineDescription, executor: Executor, misaligned: frozenset[str]
     ) -> Specialization:
         with faults_reproduced(self._definition, signature, self._checks, machine.target):
-            return find_specialization(self._definition, signature, self._checks, machine, executor, misaligned)
+            special = find_specialization(self._definition, signature, self._checks, machine, executor, misaligned)
+        warn_once(special.remarks, self._definition.told)
+        return special
 
 
 def _restore(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.auto.plan import Decision
-from weft.ir.at_the_call import told_at_the_call
+from weft.ir.at_the_call import methods_told_at_the_call, told_at_the_call
 from weft.ir.errors import ArgumentError
 from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface
 from weft.operators.operator import Operator
-from weft.operators.scheduling import Numerics, apply_scheduling
+from weft.operators.scheduling import Numerics, Scheduling, apply_scheduling
 from weft.operators.signature import Layout, Signature, layout_of
 from weft.operators.stages import Build
 from weft.runtime.arrays import describe, device_of, is_on_gpu, scalar_value
@@ -21,8 +21,12 @@ from weft.schedules.finished import remember_finished
 from weft.schedules.schedule import Schedule
 from weft.schedules.trace import Form, Trace, parse_trace
 from weft.target import every_intrinsic as _every_intrinsic  # noqa: F401  which steps may name
+from weft.target.description import MachineDescription
+
+T = TypeVar("T")
 
 
+@methods_told_at_the_call
 class OperatorSchedule(Schedule):
     """A schedule of an operator: primitives as on any `Schedule`, then `build`."""
 
@@ -39,6 +43,11 @@ class OperatorSchedule(Schedule):
         self._operator = op
         self.program = made.program
         self.for_machine = made.machine
+        #: values of `knob` there are, and which of them are taken, by their place in the list
+        self.offered: dict[str, tuple[Any, ...]] = {}
+        self.chosen: dict[str, int] = {}
+        #: whether the steps are those of a given trace, or of a record of tuning
+        self.by_trace = made.how.trace is not None
 
     def _begin(self, form: Form) -> None:
         made = self._made
@@ -51,6 +60,17 @@ class OperatorSchedule(Schedule):
         if isinstance(steps, Trace) and steps.form != self.trace.form and not self.trace.steps:
             self._begin(steps.form)
         super().apply(steps)
+
+    def knob(self, name: str, values: Sequence[T]) -> T:
+        """One of ``values``, the first unless this is tuned (`op.tune(..., schedule=function)`).
+
+        >>> s.split(m, s.knob("tile_m", [4, 8, 16]))
+        """
+        if not values or self.offered.get(name, tuple(values)) != tuple(values):
+            what = "has no values" if not values else "was asked for before with other values"
+            raise ArgumentError(f"knob `{name}` {what}", help=f's.knob("{name}", [4, 8, 16]) gives one of the values')
+        self.offered[name] = tuple(values)
+        return values[min(self.chosen.get(name, 0), len(values) - 1)]
 
     def build(self) -> Operator:
         """An operator that replays this schedule for every signature it is called with."""
@@ -73,7 +93,8 @@ def schedule(
     """
     if not isinstance(op, Operator):
         raise ArgumentError(f"schedule takes an operator, not {type(op).__name__}", help="weft.schedule(op)")
-    started = _start(op, args, named, numerics, target, "written")
+    made = op._build(*_kind_of_call(op, args, named, target))
+    started = OperatorSchedule(op, numerics=numerics, made=made)
     if op.trace is not None:
         started.apply(op.trace)
     return started
@@ -84,24 +105,24 @@ def explained_schedule(
     op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: str | None = None
 ) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
     """The schedule that ``op`` is compiled with for these arguments, and the decisions it came from."""
-    definition = op._definition
-    started = _start(op, args, named, definition.how.numerics, target, definition.how.form)
-    return started, apply_scheduling(started, definition.how, started.for_machine, frozenset(definition.bound))
+    signature, machine = _kind_of_call(op, args, named, target)
+
+    def scheduled(how: Scheduling) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
+        made = op._build(signature, machine, how)
+        started = OperatorSchedule(op, numerics=how.numerics, made=made, form=how.form)
+        return started, apply_scheduling(started, how, machine, frozenset(op._definition.bound))
+
+    return op._by_record(signature, machine, scheduled)
 
 
-def _start(
-    op: Operator,
-    args: tuple[Any, ...],
-    named: Mapping[str, Any],
-    numerics: Numerics,
-    target: str | None,
-    form: Form,
-) -> OperatorSchedule:
+def _kind_of_call(
+    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: str | None
+) -> tuple[Signature | None, MachineDescription]:
+    """What code for these arguments would be made for."""
     given = [*args, *named.values()]
     devices = [d for d in map(device_of, given) if d == "cpu" or is_on_gpu(d)]
     machine = choose_machine(target or op._target, devices[0] if devices and devices[0] else op._definition.device)
-    made = op._build(_signature(op.interface, args, named) if args or named else None, machine)
-    return OperatorSchedule(op, numerics=numerics, made=made, form=form)
+    return _signature(op.interface, args, named) if args or named else None, machine
 
 
 def _signature(interface: Interface, args: tuple[Any, ...], named: Mapping[str, Any]) -> Signature:

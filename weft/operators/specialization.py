@@ -12,6 +12,7 @@ from weft.operators.dynamic import dynamic_sizes, general_key
 from weft.operators.interface import Interface, place_of
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Signature
+from weft.operators.tuned import by_record
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.executor import ALIGNMENT, About, Executor, slot_value
 from weft.runtime.pause_collector import collector_paused
@@ -21,6 +22,7 @@ from weft.version import cache_key
 
 if TYPE_CHECKING:
     from weft.ir.buffer import Buffer
+    from weft.ir.remark import Remark
     from weft.ir.stmt import Kernel
     from weft.operators.stages import Build
     from weft.passes.plain.separate_constants import Separated
@@ -50,6 +52,8 @@ class Specialization(NamedTuple):
     fixed: tuple[int | float, ...] = ()
     prepared: tuple[Any, ...] = ()
     release_gil: bool = False
+    #: what shows at the sizes of these calls and is perhaps not meant
+    remarks: tuple[Remark, ...] = ()
 
 
 def find_specialization(
@@ -63,16 +67,20 @@ def find_specialization(
     """From the store where it is there and loads, else compiled; ``misaligned`` arrays begin where code must know."""
     whole = definition.complete(signature)
     sizes = dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
-    parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks))
 
-    def make() -> Artifact:
-        return compile_artifact(definition, whole, machine, checks, frozenset(sizes), misaligned)
+    def find(definition: Definition) -> Specialization:
+        parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks))
 
-    def load(artifact: Artifact) -> Specialization:
-        return _load(artifact, definition, signature, sizes, executor)
+        def make() -> Artifact:
+            return compile_artifact(definition, whole, machine, checks, frozenset(sizes), misaligned)
 
-    threads = thread_key(definition.how) if executor.name == "cpu" else ""
-    return find_code(code_key("kernel", machine, misaligned, *parts, threads), make, load)
+        def load(artifact: Artifact) -> Specialization:
+            return load_specialization(artifact, definition, signature, sizes, executor)
+
+        threads = thread_key(definition.how) if executor.name == "cpu" else ""
+        return find_code(code_key("kernel", machine, misaligned, *parts, threads), make, load)
+
+    return by_record(definition, whole, machine, sizes, find)
 
 
 def code_key(what: str, machine: MachineDescription, misaligned: frozenset[str], *parts: str) -> str:
@@ -104,11 +112,13 @@ def compile_artifact(
     misaligned: frozenset[str],
 ) -> Artifact:
     """Machine code for ``signature``, for all values of the sizes in ``symbolic``."""
-    from weft.operators.stages import build
+    from weft.operators.stages import build, remark_facts
 
     constants = frozenset(definition.bound)
     made = build(definition.program, signature, machine, checks, definition.how, symbolic=symbolic, constants=constants)
-    return artifact_of(made, made.separated(), symbolic, misaligned)
+    artifact = artifact_of(made, made.separated(), symbolic, misaligned)
+    remarks = {} if symbolic else remark_facts(definition.program, signature)  # else for each call's sizes, when loaded
+    return artifact._replace(metadata={**artifact.metadata, **remarks})
 
 
 def artifact_of(
@@ -198,7 +208,7 @@ def bind_loaded(
     return loaded.main._replace(fixed=fixed, prepared=tuple(array for array, _ in prepared))
 
 
-def _load(
+def load_specialization(
     artifact: Artifact, definition: Definition, signature: Signature, sizes: Mapping[str, int], executor: Executor
 ) -> Specialization:
     """Machine code in memory, for calls of ``signature``; ``sizes`` are those that the code leaves open."""
@@ -212,7 +222,8 @@ def _load(
     interface, constants = definition.interface, {name for name, _ in signature.constants}
     check_parameters(loaded.main, [p.name for p in interface.params if p.name not in constants], interface)
     bound = bind_loaded(loaded, definition, executor, sizes)
-    return bound._replace(outputs=outputs, release_gil=facts["release_gil"])
+    remarks = interface.remarks_from_json(facts["remarks"])
+    return bound._replace(outputs=outputs, release_gil=facts["release_gil"], remarks=remarks)
 
 
 def check_parameters(loaded: Specialization, given: Sequence[str], interface: Interface) -> None:

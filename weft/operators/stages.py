@@ -12,6 +12,7 @@ from weft.ir.numerics import is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.describe import describe_program
+from weft.operators.interface import remarks_to_json
 from weft.operators.scheduling import DEFAULT, Scheduling, apply_scheduling
 from weft.operators.signature import Signature
 from weft.operators.specialization import alignments
@@ -22,6 +23,7 @@ from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
 from weft.tensor.program import TensorProgram
+from weft.tensor.remark_sizes import remarks_at
 from weft.tensor.specialize import solve_sizes, specialize
 
 if TYPE_CHECKING:
@@ -115,7 +117,14 @@ def show_kernel(kernel: Kernel, stage: str, machine: MachineDescription, *, fast
 def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str, Any]:
     """What a call of ``signature`` needs to know of ``program``; raises where its sizes do not fit."""
     sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
-    return describe_program(specialize(program, sizes, signature.strides))
+    described = describe_program(specialize(program, sizes, signature.strides))
+    return described | remark_facts(program, signature)
+
+
+def remark_facts(program: TensorProgram, signature: Signature) -> dict[str, Any]:
+    """What is to be told of ``program`` where calls of ``signature`` are compiled or their code is loaded."""
+    sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
+    return {"remarks": remarks_to_json(remarks_at(program, sizes))}
 
 
 def build(

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from weft.ir.numerics import is_fast
 from weft.ir.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, holds, solve
-from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
+from weft.poly.domain import Domain, leaf_domain, touch_of
 from weft.poly.gaps import Gaps
 from weft.poly.leaves import Access, Leaf
 from weft.poly.places import place_of
@@ -87,7 +87,7 @@ class Meeting:
     memory: Memory = field(default_factory=Memory)
 
     def __post_init__(self) -> None:
-        self.left, self.right = self._touch(self.first, self.a), self._touch(self.second, self.b)
+        self.left, self.right = touch_of(self.first, self.a), touch_of(self.second, self.b)
         self.marked = set(self.second.loop_names) - self.around.shared
         self.names: dict[str, str] = {}
         self.products = Products()
@@ -140,14 +140,6 @@ class Meeting:
             if solve(equations, [too_large, *inequalities], clauses) is not None:
                 return False
         return True
-
-    def _touch(self, leaf: Leaf, access: Access) -> Touch:
-        kept = leaf.touch_cache.get(id(access))
-        if kept is None:  # with the access itself, or another one could be made in its place
-            kept = leaf.touch_cache[id(access)] = access, touch_of(leaf, access, "@")
-        touch = kept[1]
-        assert isinstance(touch, Touch)
-        return touch
 
     def distance(self, name: str) -> Form:
         """How far the second iteration is ahead in loop ``name``, as far as equal subscripts tell."""

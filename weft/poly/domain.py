@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.evaluated import Test
 from weft.ir.expr import Binary, Broadcast, Cast, Compare, Const, Expr, Load, Ramp, Select, Unary, Var
-from weft.ir.inequality import NEGATED
+from weft.ir.inequality import cases, conjuncts
 from weft.ir.interval import bounds
 from weft.ir.printer import print_expr
 from weft.ir.solve import Clause, Form, Literal, combine
 from weft.ir.visit import free_vars, walk
-from weft.poly.leaves import Access, Leaf, Test
+from weft.poly.leaves import Access, Leaf
 
-#: More alternatives than this in one condition are not followed; the condition then says nothing.
-_MOST_ALTERNATIVES = 16
 LANE = "lane"
 
 
@@ -67,10 +67,32 @@ class Domain:
 class Touch:
     """An access in linear form: its subscripts (owning loops first) and what holds where it happens."""
 
+    access: Access
     indices: list[Form]
     domain: Domain
     #: How many of ``indices`` are owning loops.
     owners: int
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.access.buffer
+
+    @property
+    def reads(self) -> bool:
+        return self.access.reads
+
+    @property
+    def writes(self) -> bool:
+        return self.access.writes
+
+    @property
+    def subscripts(self) -> list[Form]:
+        return self.indices[self.owners :]
+
+    def step(self, loop: str) -> int | None:
+        """Elements from one iteration of ``loop`` to the next; None where rows, or more, lie between."""
+        *rows, last = self.indices or [{}]
+        return None if any(form.get(loop) for form in rows) else last.get(loop, 0)
 
 
 def leaf_domain(leaf: Leaf) -> Domain:
@@ -92,10 +114,19 @@ def leaf_domain(leaf: Leaf) -> Domain:
     return kept
 
 
-def touch_of(leaf: Leaf, access: Access, tag: str) -> Touch:
-    """``access`` of ``leaf``; ``tag`` keeps its auxiliary variables apart from those of other accesses."""
+def touch_of(leaf: Leaf, access: Access) -> Touch:
+    """``access`` of ``leaf`` in linear form (kept with the leaf)."""
+    kept = leaf.touch_cache.get(id(access))
+    if kept is None:  # with the access itself, or another one could be made in its place
+        kept = leaf.touch_cache[id(access)] = access, _read_touch(leaf, access)
+    touch = kept[1]
+    assert isinstance(touch, Touch)
+    return touch
+
+
+def _read_touch(leaf: Leaf, access: Access) -> Touch:
     domain = Domain()
-    reader = Reader(leaf, domain, tag)
+    reader = Reader(leaf, domain, "@")  # keeps its auxiliary variables apart from those of the statement
     if leaf.sizes:
         domain.positive = leaf_domain(leaf).positive
     for axis in access.axes:
@@ -105,7 +136,7 @@ def touch_of(leaf: Leaf, access: Access, tag: str) -> Touch:
         reader.require(test)
     indices: list[Form] = [{name: 1} for name in access.owners]
     indices += [reader.form(e) for e in access.indices]
-    return Touch(indices, domain, len(access.owners))
+    return Touch(access, indices, domain, len(access.owners))
 
 
 class Reader:
@@ -140,9 +171,9 @@ class Reader:
             ]
             return
         var = Var(name)
-        self.add(self.comparison(">=", var, lo, True))
+        self.require(Test(Compare("<=", lo, var)))
         if hi is not None:
-            self.add(self.comparison("<", var, hi, True))
+            self.require(Test(Compare("<", var, hi)))
 
     def find_positive(self, leaf: Leaf) -> None:
         """Sizes that cannot be 0 here: ``f < M*N`` for an ``f`` that is not negative needs both."""
@@ -158,56 +189,38 @@ class Reader:
         self.domain.positive |= found
 
     def require(self, test: Test) -> None:
-        e = test.condition
-        if isinstance(e, Binary) and e.dtype == dt.bool_ and e.op == ("&&" if test.holds else "||"):
-            self.require(Test(e.left, test.holds))
-            self.require(Test(e.right, test.holds))
-            return
-        self.add(self.alternatives(test.condition, test.holds))
+        for part in conjuncts(test.condition, test.holds):
+            self.add(cases(part, True, self.cases_of))
 
-    def add(self, clauses: list[list[Literal]] | None) -> None:
-        """One of the alternatives ``clauses`` holds."""
-        if clauses is None:
-            self.domain.is_exact = False
-        elif len(clauses) == 1:
+    def add(self, clauses: list[list[Literal]]) -> None:
+        """One of ``clauses`` holds."""
+        if len(clauses) == 1:
             for form, is_equation in clauses[0]:
                 (self.domain.equations if is_equation else self.domain.inequalities).append(form)
         else:
             self.domain.clauses.append(clauses)
 
-    def alternatives(self, e: Expr, holds: bool) -> list[list[Literal]] | None:
-        """Lists of constraints, one of which holds exactly where ``e`` is ``holds``; None where that is not known."""
-        if isinstance(e, Const) and e.type.is_bool:
-            return [[]] if bool(e.value) == holds else []
-        if isinstance(e, Unary) and e.op == "!":
-            return self.alternatives(e.operand, not holds)
-        if isinstance(e, Compare) and e.left.dtype == dt.index:
-            return self.comparison(e.op, e.left, e.right, holds)
-        if isinstance(e, Binary) and e.dtype == dt.bool_ and e.op in ("&&", "||", "&", "|"):
-            left, right = self.alternatives(e.left, holds), self.alternatives(e.right, holds)
-            if (e.op in ("&&", "&")) == holds:
-                return _both(left, right)
-            return None if left is None or right is None else _limited([*left, *right])
-        return None
+    def cases_of(self, e: Expr, holds: bool) -> list[list[Literal]]:
+        """What a comparison says; of other conditions nothing is known."""
+        if not isinstance(e, Compare) or e.left.dtype != dt.index:
+            self.domain.is_exact = False
+            return [[]]
+        # A loop to min(a, b) is below both: no auxiliary variable, no case distinction.
+        parts = conjuncts(e, holds)
+        return self.comparison(parts[0]) if len(parts) == 1 else [[x for p in parts for x in self.cases_of(p, True)[0]]]
 
-    def comparison(self, op: str, left: Expr, right: Expr, holds: bool) -> list[list[Literal]] | None:
-        if not holds:
-            op = NEGATED[op]
-        if op in (">", ">="):
-            left, right, op = right, left, "<" if op == ">" else "<="
-        if op in ("<", "<="):
-            # A loop to min(a, b) is below both: no auxiliary variable, no case distinction.
-            if isinstance(right, Binary) and right.op == "min":
-                return _both(*(self.comparison(op, left, e, True) for e in (right.left, right.right)))
-            if isinstance(left, Binary) and left.op == "max":
-                return _both(*(self.comparison(op, e, right, True) for e in (left.left, left.right)))
+    def comparison(self, e: Expr) -> list[list[Literal]]:
+        assert isinstance(e, Compare)
+        left, right = (e.right, e.left) if e.op in (">", ">=") else (e.left, e.right)
         gap = combine(self.form(right), self.form(left), -1)
-        if op in ("<", "<="):
-            return [[(combine(gap, {"": -1}) if op == "<" else gap, False)]]
-        if op == "==":
+        if e.op in ("<=", ">="):
+            return [[(gap, False)]]
+        if e.op == "==":
             return [[(gap, True)]]
-        below = {n: -c for n, c in gap.items()}
-        return [[(combine(gap, {"": -1}), False)], [(combine(below, {"": -1}), False)]]
+        beyond = (combine(gap, {"": -1}), False)
+        if e.op in ("<", ">"):
+            return [[beyond]]
+        return [[beyond], [(combine({n: -c for n, c in gap.items()}, {"": -1}), False)]]
 
     # Values
 
@@ -317,10 +330,7 @@ class Reader:
     def select(self, e: Select) -> Form | None:
         if e.dtype != dt.index:
             return None
-        yes, no = self.alternatives(e.condition, True), self.alternatives(e.condition, False)
-        if yes is None or no is None:
-            self.domain.is_exact = False
-            yes = no = [[]]
+        yes, no = (cases(e.condition, holds, self.cases_of) for holds in (True, False))
         name = self.fresh("s")
         then, otherwise = combine(self.form(e.then), {name: -1}), combine(self.form(e.otherwise), {name: -1})
         self.domain.clauses.append([[*a, (then, True)] for a in yes] + [[*a, (otherwise, True)] for a in no])
@@ -358,17 +368,6 @@ class Reader:
         name = f"({print_expr(e)})"
         self.domain.opaque[name] = Opaque(frozenset(depends), buffers, changes=changes)
         return {name: 1}
-
-
-def _both(left: list[list[Literal]] | None, right: list[list[Literal]] | None) -> list[list[Literal]] | None:
-    """Alternatives for both conditions at once."""
-    if left is None or right is None:
-        return None
-    return _limited([[*a, *b] for a in left for b in right])
-
-
-def _limited(clauses: list[list[Literal]]) -> list[list[Literal]] | None:
-    return clauses if len(clauses) <= _MOST_ALTERNATIVES else None
 
 
 _RULES: Mapping[type, Callable[[Reader, Any], Form | None]] = {

@@ -33,22 +33,15 @@ _NEAR = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One statement's time in one loop of a band: a sum of multiples of its loops, and a constant."""
-
-    coefficients: Mapping[str, int]
-    constant: int
-
-
-@dataclass(frozen=True, slots=True)
 class Band:
     """Loops around all of ``rows``' statements, outermost first.
 
-    ``rows[statement][n]`` is when the statement runs in loop ``n``; None where that is no single linear form.
+    ``rows[statement][n]`` is when the statement runs in loop ``n``, as a sum of multiples of its own loops; None where
+    that is no single linear form.
     Loops that are ``coincident`` carry no dependence; those of a ``permutable`` band may change places, so be tiled.
     """
 
-    rows: Mapping[str, tuple[Row | None, ...]]
+    rows: Mapping[str, tuple[Form | None, ...]]
     coincident: tuple[bool, ...]
     permutable: bool
     inside: Tree
@@ -110,10 +103,10 @@ def _read_tree(tree: Any, statements: Mapping[str, Timed]) -> Tree:
     return Band(rows, tuple(tree["coincident"]), tree["permutable"], _read_tree(tree["inside"], statements))
 
 
-def _read_row(values: list[int] | None, statement: Timed) -> Row | None:
+def _read_row(values: list[int] | None, statement: Timed) -> Form | None:
     if values is None:
         return None
-    return Row({name: c for name, c in zip(statement.loops, values) if c}, values[-1])
+    return {name: c for name, c in zip((*statement.loops, ""), values) if c}
 
 
 # What isl is told
@@ -211,7 +204,7 @@ class _Notation:
 
     def access(self, n: int, leaf: Leaf, access: Access) -> str:
         statement = self.statements[n]
-        touch = touch_of(leaf, access, "@")
+        touch = touch_of(leaf, access)
         place = [f"a{d}" for d in range(len(touch.indices))]
         subscripts = [({**form}, f"a{d}") for d, form in enumerate(touch.indices)]
         where = self._condition(statement, [leaf_domain(leaf), touch.domain], subscripts)
@@ -259,7 +252,7 @@ def _numbers(statements: Sequence[Timed]) -> set[int]:
     numbers: set[int] = set()
     for statement in statements:
         for leaf in statement.leaves:
-            touches = [touch_of(leaf, access, "@") for access in leaf.accesses]
+            touches = [touch_of(leaf, access) for access in leaf.accesses]
             for domain in (leaf_domain(leaf), *(t.domain for t in touches)):
                 numbers.update(abs(f.get("", 0)) for f in domain.forms())
             numbers.update(abs(f.get("", 0)) for t in touches for f in t.indices)

@@ -1,7 +1,7 @@
 """The process isl runs in: reads questions, one a line, answers each with a line.
 
-A question is the text of a set (the answer is a point of it, or None for an empty one), or a program to schedule as
-`isl_schedule` describes it (the answer is a tree of bands).
+A question is the text of a set (the answer is a point of it, or None for an empty one), a program to schedule as
+`isl_schedule` describes it (the answer is a tree of bands), or weighted sets to compare (`isl_weights`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from typing import Any
+
+from weft.poly.isl_weights import compare_weights, weigh
 
 #: Constraints of a dependence beyond which all are told as distances alone.
 _MANY = 20
@@ -25,10 +27,16 @@ def serve() -> None:
     for line in sys.stdin:
         try:
             question = json.loads(line)
-            reply: Any = answer(question) if isinstance(question, str) else compute_schedule(question)
+            reply: Any = answer(question) if isinstance(question, str) else _compute(question)
         except Exception:
             reply = None
         print(json.dumps(reply), file=replies, flush=True)
+
+
+def _compute(question: dict[str, Any]) -> dict[str, Any]:
+    if "weights" not in question:
+        return compute_schedule(question)
+    return weigh(question) if "point" in question else compare_weights(question)
 
 
 def answer(text: str) -> dict[str, list[int] | None]:

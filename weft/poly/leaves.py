@@ -16,13 +16,14 @@ from typing import NamedTuple
 from weft.ir import dtype as dt
 from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Axis, Binary, BinaryOp, Call, Compare, Const, Expr, Load, Reduce, Select, Var, idx
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.evaluated import Test, evaluated
+from weft.ir.expr import AddressOf, Axis, Binary, BinaryOp, Call, Compare, Const, Expr, Load, Var, idx
+from weft.ir.interval import EVERYTHING, Interval, bounds, half_open, range_between
 from weft.ir.intrinsics import HINTS
 from weft.ir.nesting import find_path, inner_statements, statements
 from weft.ir.quick_init import quick_init
 from weft.ir.simplify import assigned_names
-from weft.ir.visit import Node, children, fact, free_vars, names_in, recently, substitute, walk
+from weft.ir.visit import Node, fact, free_vars, names_in, recently, substitute, walk
 
 CONCURRENT = ("parallel", "vector", "block", "thread")
 _UPDATES = frozenset({"+", "-", "*", "min", "max", "&", "|", "^", "&&", "||"})
@@ -38,15 +39,6 @@ class LoopRange:
     hi: Expr | None
     kind: str
     node: st.Stmt
-
-
-@quick_init
-@dataclass(frozen=True, slots=True, eq=False)
-class Test:
-    """A condition that holds (or fails) wherever the statement runs."""
-
-    condition: Expr
-    holds: bool = True
 
 
 @quick_init
@@ -116,12 +108,11 @@ class Leaf:
         """What each loop variable around it can be."""
         ranges: dict[str, Interval] = {}
         for loop in self.loops:
-            if type(loop.lo) is Const and type(loop.hi) is Const:  # most are
-                ranges[loop.name] = Interval(int(loop.lo.value), int(loop.hi.value) - 1)
-                continue
-            lo = bounds(self.resolve(loop.lo), ranges)
-            hi = Interval(None, None) if loop.hi is None else bounds(self.resolve(loop.hi), ranges)
-            ranges[loop.name] = half_open(lo, hi)
+            lo = self.resolve(loop.lo)
+            if loop.hi is None:
+                ranges[loop.name] = half_open(bounds(lo, ranges), EVERYTHING)
+            else:
+                ranges[loop.name] = range_between(lo, self.resolve(loop.hi), ranges)
         return MappingProxyType(ranges)
 
     def resolve(self, e: Expr) -> Expr:
@@ -394,27 +385,11 @@ def _scalar(var: Var, scope: _Scope, *, writes: bool) -> Access:
     return Access(cell, (), not writes, writes, owners=scope.owners.get(var.name, ()))
 
 
-def _reads(e: Node, scope: _Scope, tests: tuple[Test, ...] = (), axes: tuple[Axis, ...] = ()) -> Iterator[Access]:
+def _reads(e: Node, scope: _Scope) -> Iterator[Access]:
     """The loads in ``e``, each with the conditions under which it is performed."""
-    if isinstance(e, Const):
-        return
-    if isinstance(e, Var):
-        if scope.lets.get(e.name, ((), False))[1]:
-            yield replace(_scalar(e, scope, writes=False), tests=tests)
-        return
-    if isinstance(e, Load):
-        owners = scope.owners.get(e.buffer.name, ())
-        yield Access(e.buffer, e.indices, True, False, tests=tests, axes=axes, owners=owners)
-    elif isinstance(e, Select):
-        yield from _reads(e.condition, scope, tests, axes)
-        yield from _reads(e.then, scope, (*tests, Test(e.condition)), axes)
-        yield from _reads(e.otherwise, scope, (*tests, Test(e.condition, False)), axes)
-        return
-    elif isinstance(e, Binary) and e.op in ("&&", "||"):
-        yield from _reads(e.left, scope, tests, axes)
-        yield from _reads(e.right, scope, (*tests, Test(e.left, e.op == "&&")), axes)
-        return
-    elif isinstance(e, Reduce):
-        axes = (*axes, *e.axes)
-    for child in children(e):
-        yield from _reads(child, scope, tests, axes)
+    for node, tests, axes in evaluated(e):
+        if isinstance(node, Load):
+            owners = scope.owners.get(node.buffer.name, ())
+            yield Access(node.buffer, node.indices, True, False, tests=tests, axes=axes, owners=owners)
+        elif isinstance(node, Var) and scope.lets.get(node.name, ((), False))[1]:
+            yield replace(_scalar(node, scope, writes=False), tests=tests)

@@ -14,7 +14,7 @@ from weft.ir.expr import Binary, Expr, Var, idx
 from weft.ir.interval import Ranges
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
-from weft.ir.solve import Form
+from weft.ir.solve import Form, variables
 from weft.ir.visit import Node, rewrite, substitute, walk
 from weft.poly.leaves import Access, Leaf
 
@@ -44,9 +44,8 @@ def _place_of(leaf: Leaf, access: Access) -> Form | None:
 
 
 def _form(offset: Linear, leaf: Leaf) -> Form | None:
-    if not all(isinstance(v, Var) and v.name in leaf.loop_names for v in offset.terms):
-        return None
-    return {"": offset.constant, **{v.name: c for v, c in offset.terms.items() if isinstance(v, Var)}}
+    form = offset.by_name()
+    return form if form is not None and all(name in leaf.loop_names for name in variables(form)) else None
 
 
 def _sum(indices: Sequence[Expr], ranges: Ranges) -> tuple[Expr, Var, int] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Binary, BinaryOp, Const, Expr, idx
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import Interval, bounds, range_between
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars
 from weft.poly.infer_spans import Span, extremes
@@ -120,4 +120,4 @@ class _Limits:
 def _add_limits(leaf: Leaf, loop: tuple[str, Expr, Expr], limits: dict[str, Span], ranges: dict[str, Interval]) -> None:
     name, lo, hi = loop[0], leaf.resolve(loop[1]), leaf.resolve(loop[2])
     limits[name] = lo, simplify(hi - 1, ranges)
-    ranges[name] = half_open(bounds(lo, ranges), bounds(hi, ranges))
+    ranges[name] = range_between(lo, hi, ranges)

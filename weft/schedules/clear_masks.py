@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Var, identity, idx
-from weft.ir.inequality import all_of, conjuncts, denied
-from weft.ir.interval import Interval
+from weft.ir.inequality import all_of, conjuncts
+from weft.ir.interval import ranges_through
 from weft.ir.numerics import is_fast
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Kernel, Store
@@ -136,7 +136,7 @@ def _taken_apart(e: Expr, limit: float) -> tuple[list[Expr], Expr]:
             return [*conjuncts(e.condition), *tests], kept
         if _is_mask(e.then, limit):
             tests, kept = _taken_apart(e.otherwise, limit)
-            return [*conjuncts(denied(e.condition)), *tests], kept
+            return [*conjuncts(e.condition, False), *tests], kept
     if isinstance(e, Binary) and e.op == "+":
         parts = [_taken_apart(side, limit) for side in (e.left, e.right)]
         tests = [t for found, _ in parts for t in found]
@@ -163,11 +163,7 @@ def _is_mask(e: Expr, limit: float) -> bool:
 def _keeps_one(node: Block, tests: list[Expr]) -> bool:
     """Whether for all results there is a step at which all ``tests`` hold."""
     steps = [i for i in node.iters if i.kind == "reduce"]
-    ranges = {
-        i.var.name: Interval(int(i.lo.value), int(i.hi.value) - 1)
-        for i in node.iters
-        if isinstance(i.lo, Const) and isinstance(i.hi, Const)
-    }
+    ranges = ranges_through(node.iters, {})
     if len(steps) != 1:
         return False
     (step,) = steps

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from weft.ir.at_the_call import methods_told_at_the_call
 from weft.ir.buffer import Scope
 from weft.ir.errors import ScheduleError
 from weft.ir.stmt import Kernel
@@ -51,6 +52,7 @@ from weft.schedules.trace import Numerics, Step
 from weft.schedules.unscale import unscale
 
 
+@methods_told_at_the_call
 class DataMethods(ScheduleState):
     """Primitives for data movement, reductions, moving computation, and hardware intrinsics."""
 

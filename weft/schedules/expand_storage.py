@@ -15,13 +15,14 @@ distributed over its statements (`fission`), or run on threads.
 from __future__ import annotations
 
 from weft.ir.expr import Expr, idx
+from weft.ir.interval import loop_range
 from weft.ir.nesting import path_to, replace_in
 from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Ahead, Alloc, For, Kernel, Seq
 from weft.ir.visit import free_vars
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import find_alloc, loop_range, ranges_at
+from weft.schedules.find import find_alloc, ranges_at
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import check_runs_through, check_valid, extent, first_no, not_negative
 from weft.schedules.redirect import Placement, Redirection, only_plain_accesses

@@ -6,13 +6,13 @@ Loops, blocks and allocated buffers of a scheduled kernel have names of their ow
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError, did_you_mean
-from weft.ir.expr import Const, Var
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.expr import Var
+from weft.ir.interval import Interval, ranges_through
 from weft.ir.nesting import inner_statements, path_to
 from weft.ir.stmt import Alloc, Block, For, Kernel, Seq, Stmt, Tensorized
 from weft.ir.visit import fact, recently
@@ -158,13 +158,4 @@ def ranges_at(kernel: Kernel, node: Stmt) -> dict[str, Interval]:
 
 @recently(12)  # a check and the rewrite behind it ask for the same
 def _ranges_at(kernel: Kernel, node: Stmt) -> dict[str, Interval]:
-    ranges = size_ranges(kernel)
-    for loop in loops_around(kernel, node):
-        ranges[loop.var.name] = loop_range(loop, ranges)
-    return ranges
-
-
-def loop_range(loop: For, ranges: Mapping[str, Interval]) -> Interval:
-    if type(loop.lo) is Const and type(loop.hi) is Const:  # most are
-        return Interval(int(loop.lo.value), int(loop.hi.value) - 1)
-    return half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
+    return ranges_through(loops_around(kernel, node), size_ranges(kernel))

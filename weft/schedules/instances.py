@@ -14,7 +14,7 @@ from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.inequality import conjuncts
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import Interval, ranges_through
 from weft.ir.nesting import path_to
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, For, If, Iter, Kernel, Stmt
@@ -53,10 +53,8 @@ class Nest:
 
 def nest_between(kernel: Kernel, root: Stmt, block: Block) -> Nest:
     path = path_to(root, block)
-    ranges = dict(ranges_at(kernel, root))
     loops = [s for s in path if isinstance(s, For)]
-    for loop in loops:
-        ranges[loop.var.name] = half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
+    ranges = ranges_through(loops, ranges_at(kernel, root))
     tests = [c for s in path if isinstance(s, If) for c in conjuncts(s.condition)]
     return Nest(block, tuple(loops), tuple(simplify(t, ranges) for t in tests), ranges)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+from weft.ir.at_the_call import methods_told_at_the_call
 from weft.ir.stmt import LoopKind
 from weft.schedules.alternate import alternate
 from weft.schedules.cut import End, cut, peel
@@ -49,6 +50,7 @@ class Scan(NamedTuple):
     storage: tuple[BufferRef, ...]
 
 
+@methods_told_at_the_call
 class LoopMethods(ScheduleState):
     """Primitives on loops; each returns the loops it made."""
 

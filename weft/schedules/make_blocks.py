@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Var, idx
-from weft.ir.interval import Interval
+from weft.ir.interval import Interval, loop_range
 from weft.ir.stmt import Alloc, Block, For, Iter, IterKind, Kernel, Region, Stmt, Store
 from weft.ir.visit import bound_names, free_vars, fresh_name, loads, rebuild, rewrite, stores, substitute, walk
-from weft.schedules.find import loop_range, size_ranges
+from weft.schedules.find import size_ranges
 from weft.schedules.rewrite import taken_names, unique_names
 
 

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, idx
-from weft.ir.inequality import as_index, conjuncts, denied
-from weft.ir.interval import Interval, Ranges, bounds, half_open
+from weft.ir.inequality import as_index, conjuncts
+from weft.ir.interval import Ranges, loop_range, ranges_through
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For
 from weft.schedules.loop_facts import is_true
+from weft.schedules.project import gap_of
 from weft.schedules.tile_extremes import TileExtremes
 
 
@@ -26,7 +27,7 @@ def unmasked(value: Expr, nothing: Const) -> list[Expr]:
     if value.otherwise == nothing:
         return [*conjuncts(value.condition), *unmasked(value.then, nothing)]
     if value.then == nothing:
-        return [*conjuncts(denied(value.condition)), *unmasked(value.otherwise, nothing)]
+        return [*conjuncts(value.condition, False), *unmasked(value.otherwise, nothing)]
     return []
 
 
@@ -34,9 +35,7 @@ def narrowed(loop: For, conditions: Sequence[Expr], inner: Sequence[For], extrem
     """Bounds of ``loop``, within those that it has, outside of which no iteration of ``inner`` loops fulfils
     ``conditions``."""
     lo, hi = loop.lo, loop.hi
-    ranges: dict[str, Interval] = {}
-    for x in (*extremes.outer, loop, *inner):
-        ranges[x.var.name] = half_open(bounds(x.lo, ranges), bounds(x.hi, ranges))
+    ranges = ranges_through((*extremes.outer, loop, *inner), {})
     for condition in conditions:
         found = _gap(condition, ranges)
         most = None if found is None else _most(found, loop, inner, extremes)
@@ -61,11 +60,6 @@ def with_one_iteration(loop: For, lo: Expr, hi: Expr, ranges: Ranges) -> tuple[E
     return lo, simplify(Binary("max", hi, lo + 1), ranges)
 
 
-def _span(x: For) -> Interval:
-    lo, hi = bounds(x.lo, {}), bounds(x.hi, {})
-    return Interval(lo.lo, None if hi.hi is None else hi.hi - 1)
-
-
 def _gap(condition: Expr, ranges: Ranges) -> Linear | None:
     """The sum that is at least 0 where ``condition`` holds."""
     if not isinstance(condition, Compare) or not condition.left.dtype.is_integer:
@@ -73,17 +67,13 @@ def _gap(condition: Expr, ranges: Ranges) -> Linear | None:
     left, right = as_index(condition.left, ranges), as_index(condition.right, ranges)
     if left is None or right is None:
         return None
-    if condition.op in (">", ">="):
-        left, right = right, left
-    if condition.op not in ("<", "<=", ">", ">="):
-        return None
-    strict = 1 if condition.op in ("<", ">") else 0
-    return linear_form(simplify(right - left - strict))
+    gap = gap_of(Compare(condition.op, left, right), {})
+    return None if gap is None else linear_form(gap)
 
 
 def _most(gap: Linear, loop: For, inner: Sequence[For], extremes: TileExtremes) -> Linear | None:
     """``gap`` where ``inner`` loops make it as large as they can; None where they are in it in another way."""
-    spans = {x.var.name: _span(x) for x in inner}
+    spans = {x.var.name: loop_range(x, {}) for x in inner}
     made = Linear({}, gap.constant)
     for atom, times in gap.terms.items():
         if not isinstance(atom, Var):

@@ -18,7 +18,7 @@ from weft.ir.inequality import conjuncts
 from weft.ir.interval import bounds
 from weft.ir.visit import free_vars, loads, walk
 from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form, joined_digits, variables
-from weft.schedules.passed_tests import Test, are_first, passing, share_of
+from weft.schedules.passed_tests import TestShare, are_first, passing, share_of
 
 #: Values taken for sizes that are not known, and iterations for loops that run until something happens.
 TYPICAL_SIZE, TYPICAL_LOOP = 512, 8
@@ -149,7 +149,7 @@ class Leaf:
     accesses: tuple[Access, ...]
     nests: tuple[Nest, ...]
     share: float
-    tests: tuple[Test, ...]
+    tests: tuple[TestShare, ...]
     forms: Forms
     block: str = ""
     starts: bool = False
@@ -186,7 +186,7 @@ class Place(NamedTuple):
     around: tuple[Nest, ...]
     forms: dict[str, Form]
     share: float = 1.0
-    tests: tuple[Test, ...] = ()
+    tests: tuple[TestShare, ...] = ()
     block: str = ""
     reduced: frozenset[str] = frozenset()
     restarts: bool = False
@@ -343,20 +343,20 @@ class NestReader:
         self.read(s.body, at)
 
     def _if(self, s: st.If, at: Place) -> None:
-        tests: list[Test] = []
+        tests: list[TestShare] = []
         for part in conjuncts(s.condition):
             tests.append(passing(self._test(part, at.forms), (*at.tests, *tests)))
         passed = prod(test.share for test in tests)
         self.read(s.then, at._replace(share=at.share * passed, tests=(*at.tests, *tests)))
         if s.otherwise is not None:
-            failed = Test(frozenset().union(*(t.loops for t in tests)), 1 - passed)
+            failed = TestShare(frozenset().union(*(t.loops for t in tests)), 1 - passed)
             self.read(s.otherwise, at._replace(share=at.share * (1 - passed), tests=(*at.tests, failed)))
 
-    def _test(self, e: Expr, forms: Forms) -> Test:
+    def _test(self, e: Expr, forms: Forms) -> TestShare:
         loops = frozenset(name for v in walk(e) if isinstance(v, Var) for name in variables(forms.get(v.name, NOTHING)))
         if not isinstance(e, Compare) or not e.left.dtype.is_integer:
-            return Test(loops, self.share(e, forms))
-        return Test(loops, self.share(e, forms), are_first(e.op, self._terms(e, forms)[0], self.trips))
+            return TestShare(loops, self.share(e, forms))
+        return TestShare(loops, self.share(e, forms), are_first(e.op, self._terms(e, forms)[0], self.trips))
 
     def share(self, e: Expr, forms: Forms) -> float:
         """The share of iterations in which a condition holds, its sides taken to be evenly spread."""

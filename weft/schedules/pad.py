@@ -15,7 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from weft.ir.evaluated import Test
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Var, idx
+from weft.ir.inequality import conjuncts
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import path_to
 from weft.ir.quick_init import replace
@@ -24,13 +26,13 @@ from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, If, Kernel, Store
 from weft.ir.visit import free_vars, substitute
 from weft.poly.conflicts import Meeting, Surroundings, written_by
-from weft.poly.leaves import Access, Leaf, Test, leaves, sizes_of, update_of
+from weft.poly.leaves import Access, Leaf, leaves, sizes_of, update_of
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.boxes import Box
 from weft.schedules.copy_reads import written_before
 from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, find_loop, loops_around, ranges_at
 from weft.schedules.loop_facts import is_true
-from weft.schedules.project import NotProjectable, conjuncts, gap_of, project
+from weft.schedules.project import NotProjectable, gap_of, project
 from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_stmt
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics

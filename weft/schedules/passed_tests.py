@@ -10,7 +10,7 @@ from typing import NamedTuple
 from weft.schedules.index_forms import Term
 
 
-class Test(NamedTuple):
+class TestShare(NamedTuple):
     """A condition around a statement: the loops it asks about, and the share of iterations in which it holds, of those
     that pass the tests around it. It ``ends`` where it holds up to a number whose digits these loops count: in all
     tiles but the last ones."""
@@ -46,7 +46,7 @@ def are_first(op: str, terms: Mapping[Term, int], trips: Mapping[str, float]) ->
     return all(b == a * trips.get(term.variable, 1) for (a, term), (b, _) in pairwise(digits))
 
 
-def passing(found: Test, around: Iterable[Test]) -> Test:
+def passing(found: TestShare, around: Iterable[TestShare]) -> TestShare:
     """``found`` inside tests of the same number, where part of what it keeps out is kept out already."""
     alike = [t for t in around if t.ends and (t.loops <= found.loops or found.loops <= t.loops)] if found.ends else []
     passed = prod(t.share for t in alike)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from weft.ir.buffer import Buffer
+from weft.ir.evaluated import evaluated
 from weft.ir.expr import Binary, Call, Compare, Expr, Load, Reduce, Select, Unary, Var, idx
 from weft.ir.interval import bounds
 from weft.ir.nesting import path_to, sequence, statements
@@ -131,16 +132,9 @@ def parts_of(s: Stmt) -> Iterator[Expr]:
 
 def _always(e: Expr) -> Iterator[Expr]:
     """``e`` and what is inside it that is evaluated whenever ``e`` is; operations only."""
-    if isinstance(e, (Binary, Unary, Call, Compare, Select)) and e.dtype.lanes == 1:
-        yield e
-    if isinstance(e, Select):
-        yield from _always(e.condition)
-    elif isinstance(e, Binary) and e.op in ("&&", "||"):
-        yield from _always(e.left)
-    elif not isinstance(e, (Load, Reduce)):
-        for child in children(e):
-            if isinstance(child, Expr):
-                yield from _always(child)
+    for n, tests, _ in evaluated(e, inside=lambda n: () if isinstance(n, (Load, Reduce)) else children(n)):
+        if not tests and isinstance(n, (Binary, Unary, Call, Compare, Select)) and n.dtype.lanes == 1:
+            yield n
 
 
 def used_iters(e: Expr, block: Block) -> set[str]:

@@ -14,10 +14,9 @@ from itertools import pairwise
 from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
-from weft.ir.inequality import NEGATED, all_of
-from weft.ir.inequality import conjuncts as parts_of
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
+from weft.ir.inequality import FLIPPED, all_of, conjuncts, slack
+from weft.ir.interval import Interval, bounds, range_between, ranges_through
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, loads, rebuild, substitute, walk
@@ -101,10 +100,7 @@ class Projection:
 
     def ranges(self, ranges: Ranges) -> dict[str, Interval]:
         """``ranges`` and what the loops can be."""
-        inner_ranges = dict(ranges)
-        for loop in self.loops:
-            inner_ranges[loop.var.name] = half_open(bounds(loop.lo, inner_ranges), bounds(loop.hi, inner_ranges))
-        return inner_ranges
+        return ranges_through(self.loops, ranges)
 
     def around(self, body: Stmt) -> Stmt:
         """``body`` in the loops."""
@@ -218,7 +214,7 @@ def project(leaf: Leaf, indices: Sequence[Expr], fixed: set[str], ranges: Ranges
     inner_ranges = dict(ranges)
     for loop in inner:
         inner_ranges[loop.name] = _range(loop, inner_ranges)
-    conditions = [c for test in leaf.tests for c in conjuncts(leaf.resolve(test.condition), test.holds)]
+    conditions = [_turned(c) for test in leaf.tests for c in conjuncts(leaf.resolve(test.condition), test.holds)]
     guards = [_first(c, dropped, inner_ranges) for c in (*_nonempty(dropped), *conditions)]
     loops = (loop.node for loop in inner if loop.name in kept)
     plain_loops = (replace(x, lo=leaf.resolve(x.lo), hi=leaf.resolve(x.hi)) for x in loops if isinstance(x, For))
@@ -238,29 +234,20 @@ def _needed(inner: Sequence[LoopRange], names: Iterable[str]) -> set[str]:
 
 
 def _range(loop: LoopRange, ranges: Ranges) -> Interval:
-    if loop.hi is None:
-        return Interval(0, None)
-    return half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
+    return Interval(0, None) if loop.hi is None else range_between(loop.lo, loop.hi, ranges)
 
 
 def _nonempty(dropped: Sequence[LoopRange]) -> list[Expr]:
     if any(loop.hi is None for loop in dropped):
         raise NotProjectable("it is in a while loop, which may not run")
-    return [c for x in dropped if x.hi is not None for c in conjuncts(Compare("<", x.lo, x.hi), True)]
+    return [c for x in dropped if x.hi is not None for c in conjuncts(Compare("<", x.lo, x.hi))]
 
 
-def conjuncts(e: Expr, holds: bool = True) -> list[Expr]:
-    """Conditions that all hold exactly where ``e`` does (or, for False, does not)."""
-    if isinstance(e, Unary) and e.op == "!":
-        return conjuncts(e.operand, not holds)
-    if isinstance(e, Binary) and e.op == ("&&" if holds else "||"):
-        return [*conjuncts(e.left, holds), *conjuncts(e.right, holds)]
-    if isinstance(e, Compare) and e.left.dtype == dt.index:
-        op = e.op if holds else NEGATED[e.op]
-        left, right = (e.right, e.left) if op in (">", ">=") else (e.left, e.right)
-        op = {">": "<", ">=": "<="}.get(op, op)  # type: ignore[assignment]
-        return parts_of(Compare(op, left, right))
-    return [e if holds else Unary("!", e)]
+def _turned(e: Expr) -> Expr:
+    """``e`` with the lesser side first: guards that say the same look alike."""
+    if not isinstance(e, Compare) or e.op not in (">", ">="):
+        return e
+    return Compare(FLIPPED[e.op], e.right, e.left)
 
 
 def _first(condition: Expr, dropped: Sequence[LoopRange], ranges: Ranges) -> Expr:
@@ -290,19 +277,16 @@ def _inequality(condition: Expr, ranges: Ranges) -> Expr:
 
 def _is_weakest_at_start(condition: Expr, name: str) -> bool:
     """Whether ``condition`` holds at some value of ``name`` only if it holds at all smaller ones."""
-    if not isinstance(condition, Compare) or condition.op not in ("<", "<=", ">", ">="):
+    gap = slack(condition)
+    if gap is None or gap.terms.get(Var(name), 0) >= 0:
         return False
-    gap = linear_form(condition.left).add(linear_form(condition.right), -1)
-    factor = gap.terms.get(Var(name), 0)
-    alone = all(atom == Var(name) or name not in free_vars(atom) for atom in gap.terms)
-    return alone and (factor > 0 if condition.op in ("<", "<=") else factor < 0)
+    return all(atom == Var(name) or name not in free_vars(atom) for atom in gap.terms)
 
 
 def gap_of(condition: Expr, ranges: Ranges) -> Expr | None:
     """The sum that is at least 0 exactly where ``condition`` holds."""
-    if not isinstance(condition, Compare) or condition.op not in ("<", "<="):
-        return None
-    return simplify(condition.right - condition.left - (1 if condition.op == "<" else 0), ranges)
+    gap = slack(condition)
+    return None if gap is None else simplify(gap.expr(dt.index), ranges)
 
 
 def _counts_through(offset: Expr, extent: Expr, left: dict[Var, For], ranges: Ranges) -> bool:

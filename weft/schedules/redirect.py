@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Reduce, Var, idx
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import Interval, range_between, ranges_through
 from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Atomic, Block, For, Iter, Region, Stmt, Store
@@ -109,7 +109,7 @@ class Redirection:
             return s
         if isinstance(s, For):
             lo, hi = self.expr(s.lo, level), self.expr(s.hi, level)
-            level.ranges[s.var.name] = half_open(bounds(lo, level.ranges), bounds(hi, level.ranges))
+            level.ranges[s.var.name] = range_between(lo, hi, level.ranges)
             return replace(s, lo=lo, hi=hi, body=self.stmt(s.body, level))
         if isinstance(s, Block):
             return self.block(s, level)
@@ -129,8 +129,7 @@ class Redirection:
         if isinstance(e, Buffer):
             return e
         if isinstance(e, Reduce):
-            for a in e.axes:
-                level.ranges[a.var.name] = half_open(bounds(a.lo, level.ranges), bounds(a.hi, level.ranges))
+            level.ranges.update(ranges_through(e.axes, level.ranges))
         e = rebuild(e, lambda n: self.expr(n, level))
         mine = isinstance(e, Load) and e.buffer == self.place.buffer and is_in_part(e.indices, self.part)
         if mine and self.concerns(level):
@@ -145,10 +144,7 @@ class Redirection:
             return s
         iters = [replace(i, binding=self.expr(i.binding, level)) for i in s.iters]
         inner = frozenset(name for stmt in (s.init, s.body) if stmt is not None for name in mentions(stmt).bound)
-        ranges = dict(level.ranges)
-        for i in iters:
-            ranges[i.var.name] = half_open(bounds(i.lo, ranges), bounds(i.hi, ranges))
-        here = _Level(ranges, level, iters, inner)
+        here = _Level(ranges_through(iters, level.ranges), level, iters, inner)
         init = None if s.init is None else self.stmt(s.init, here)
         body = self.stmt(s.body, here)
         if init == s.init and body == s.body:

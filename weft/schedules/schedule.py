@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from weft.ir.at_the_call import methods_told_at_the_call
 from weft.ir.errors import Error, ScheduleError, did_you_mean
 from weft.ir.numerics import NUMERICS
 from weft.ir.shown import as_html
@@ -19,6 +20,7 @@ from weft.schedules.state import Machine, located
 from weft.schedules.trace import Step, Trace, parse_trace
 
 
+@methods_told_at_the_call
 class Schedule(LoopMethods, DataMethods):
     """A program under way.
 

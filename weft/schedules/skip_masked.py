@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
-from weft.ir.inequality import conjuncts, denied
+from weft.ir.inequality import conjuncts
 from weft.ir.numerics import is_fast
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, For, Kernel, Store
@@ -108,7 +108,7 @@ def _where_not_zero(e: Expr, formulas: Mapping[str, Block]) -> list[Expr]:
         if _is_zero(e.otherwise):
             return [*conjuncts(e.condition), *_where_not_zero(e.then, formulas)]
         if _is_zero(e.then):
-            return [*conjuncts(denied(e.condition)), *_where_not_zero(e.otherwise, formulas)]
+            return [*conjuncts(e.condition, False), *_where_not_zero(e.otherwise, formulas)]
     value = _written_out(e, formulas) if isinstance(e, Load) else None
     return [] if value is None else _where_not_zero(value, formulas)
 

@@ -12,7 +12,7 @@ from weft.ir import dtype as dt
 from weft.ir import expr as ex
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError, ScheduleError
-from weft.ir.inequality import all_of
+from weft.ir.inequality import all_of, conjuncts
 from weft.ir.simplify import simplify
 from weft.ir.span import Source, Span
 from weft.ir.stmt import If, Kernel, Stmt
@@ -56,13 +56,11 @@ def _condition(kernel: Kernel, text: str, sizes: Mapping[str, int] | None) -> ex
 
 def _equalities(test: ex.Expr) -> Iterator[tuple[ex.Var, ex.Const]]:
     """The variables ``test`` fixes, with their values."""
-    if isinstance(test, ex.Binary) and test.op == "&&":
-        yield from _equalities(test.left)
-        yield from _equalities(test.right)
-    elif isinstance(test, ex.Compare) and test.op == "==":
-        for a, b in ((test.left, test.right), (test.right, test.left)):
-            if isinstance(a, ex.Var) and isinstance(b, ex.Const) and not a.dtype.is_float:
-                yield a, b
+    for part in conjuncts(test):
+        if isinstance(part, ex.Compare) and part.op == "==":
+            for a, b in ((part.left, part.right), (part.right, part.left)):
+                if isinstance(a, ex.Var) and isinstance(b, ex.Const) and not a.dtype.is_float:
+                    yield a, b
 
 
 def _with_values(root: Stmt, values: Mapping[ex.Var, ex.Const]) -> Any:

@@ -17,6 +17,7 @@ from weft.ir.nesting import path_to
 from weft.ir.printer import print_expr
 from weft.ir.quick_init import replace
 from weft.ir.simplify import simplify
+from weft.ir.solve import variables
 from weft.ir.stmt import Block, For, If, Iter, Store
 from weft.ir.visit import free_vars, fresh_name, substitute
 from weft.poly.infer_spans import knowing_loops
@@ -58,9 +59,9 @@ class PartStart:
             raise self._no_first_step()
         if form is None:
             return self._loops_as_iters(reduced, taken)
-        if len(form.coefficients) < 2 or min(form.coefficients.values()) < 0:
+        if len(names := variables(form)) < 2 or min(form[n] for n in names) < 0:
             raise self._no_first_step()
-        (old,), step = reduced, form.coefficients[self.loop.var.name]
+        (old,), step = reduced, form[self.loop.var.name]
         rest = simplify(substitute(old.binding, {self.loop.var: idx(0)}), self.segment.ranges)
         partial_iter = self._partial_iter(taken)
         left = replace(old, lo=idx(0), hi=self._end_of(rest), binding=rest)

@@ -15,19 +15,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import gcd
-from typing import Any
 
-from weft.ir.affine import linear_form
+from weft.ir import dtype as dt
+from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Cast, Const, Expr, Load, Select
+from weft.ir.inequality import conjuncts, slack, tight
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Kernel, Stmt
 from weft.ir.visit import Node, rewrite, walk
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.borders import Border, beyond_borders, find_border
 from weft.schedules.copy_reads import Readers, Reads, check_copied, copy_reads, find_reads, nothing_reads
-from weft.schedules.project import conjuncts, gap_of
 from weft.schedules.rewrite import Rewrite, primitive
 from weft.schedules.trace import Numerics
 
@@ -97,13 +96,10 @@ def opened(e: Select, buffer: Buffer) -> Expr | None:
     zero = isinstance(e.otherwise, Const) and e.otherwise.value == 0
     if not zero or not isinstance(load, Load) or load.buffer != buffer:
         return None
-    inside = {_tight(end) for i, size in zip(load.indices, buffer.shape) for end in (i, size - i - 1)}
-    tests = (gap_of(c, {}) for c in conjuncts(e.condition))
-    return e.then if all(gap is not None and _tight(gap) in inside for gap in tests) else None
+    inside = [_tight(end) for i, size in zip(load.indices, buffer.shape) for end in (i, size - i - 1)]
+    tests = map(slack, conjuncts(e.condition))
+    return e.then if all(gap is not None and _tight(gap.expr(dt.index)) in inside for gap in tests) else None
 
 
-def _tight(gap: Expr) -> Any:
-    """Equal for sums that are at least 0 at the same integers."""
-    form = linear_form(simplify(gap))
-    common = gcd(*form.terms.values()) if form.terms else 1
-    return frozenset((e, c // common) for e, c in form.terms.items()), form.constant // common
+def _tight(gap: Expr) -> Linear:
+    return tight(linear_form(simplify(gap)))

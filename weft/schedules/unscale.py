@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, Select, Var, const
-from weft.ir.interval import Interval
+from weft.ir.interval import ranges_through
 from weft.ir.nesting import replace_in, sequence
 from weft.ir.numerics import is_fast
 from weft.ir.simplify import simplify
@@ -124,8 +124,7 @@ _Factor = tuple[BinaryOp, Expr]
 def _common(node: Block, value: Expr) -> tuple[Expr, list[_Factor]]:
     """``value`` without what does not depend on the steps of ``node``, and that."""
     steps = {i.var.name for i in node.iters if i.kind == "reduce"}
-    ranges = {i.var.name: Interval(int(i.lo.value), int(i.hi.value) - 1)
-              for i in node.iters if isinstance(i.lo, Const) and isinstance(i.hi, Const)}  # fmt: skip
+    ranges = ranges_through(node.iters, {})
 
     def split(e: Expr) -> tuple[Expr, list[_Factor]]:
         if isinstance(e, Cast) and e.dtype.is_float and e.operand.dtype.is_float:

@@ -22,8 +22,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
+from weft.ir.inequality import slack
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
 from weft.ir.visit import free_vars
@@ -187,12 +189,8 @@ def narrow_ranges(root: Stmt, tests: Sequence[Expr], *, deep: bool = True) -> St
 
 def _solve(test: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:
     """Where ``test`` holds: ``var`` from the first on, up to but not including the second."""
-    if not isinstance(test, Compare) or test.left.dtype != var.dtype:
-        return None
-    gap = linear_form(Binary("-", test.left, test.right))
-    if test.op == "<":  # gap < 0, that is -gap - 1 >= 0
-        gap = Linear().add(gap, -1).add(Linear({}, -1))
-    elif test.op != ">=":
+    gap = slack(test)
+    if gap is None or var.dtype != dt.index:
         return None
     factor = gap.terms.pop(var, 0)
     rest = gap.expr(var.dtype)

@@ -42,7 +42,7 @@ def pinned_axes(statement: Statement) -> frozenset[str]:
     while progress:
         progress = False
         for form in forms:
-            unknown = [] if form is None else [v for v, c in form.coefficients.items() if c and v in axes - pinned]
+            unknown = [] if form is None else [v for v in form if v in axes - pinned]
             if len(unknown) == 1:
                 pinned.add(unknown[0])
                 progress = True

@@ -24,20 +24,20 @@ from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import LanguageError
 from weft.ir.expr import Axis, Binary, Compare, Expr, Load, Var, cast, idx
-from weft.ir.remark import Remark, told
+from weft.ir.remark import Remark
 from weft.ir.span import Source, Span
 from weft.ir.stmt import Param
 from weft.ir.visit import Node, free_vars, fresh_name, loads, replace_buffers, rewrite
 from weft.tensor import check_statement as rules
 from weft.tensor.build_position import PositionStatement, state_position
 from weft.tensor.check_written import check_written, settle_carried
-from weft.tensor.find_uncovered import find_uncovered
 from weft.tensor.infer_interface import infer_carried, infer_constants
 from weft.tensor.infer_ranges import RangeClause, infer_ranges, shape_of_target
 from weft.tensor.polynomial import Polynomial, canonical, maximum
-from weft.tensor.program import Recurrence, Requirement, Statement, TensorProgram
+from weft.tensor.program import Doubt, Recurrence, Requirement, Statement, TensorProgram
 from weft.tensor.prove_bounds import check_bounds
 from weft.tensor.ranges import Ranges, dependency_order
+from weft.tensor.remark_sizes import add_remarks
 from weft.tensor.subscripts import Access, accesses_of, plain_accesses_of
 
 __all__ = ["ProgramBuilder", "RangeClause"]
@@ -83,6 +83,7 @@ class ProgramBuilder:
         self._statements: list[Statement] = []
         self._requirements: list[Requirement] = []
         self._remarks: list[Remark] = []
+        self._doubts: list[Doubt] = []
         #: the dimensions of written tensors that a variable of inferred range runs through
         self._inferred: dict[str, set[int]] = {}
         #: the blocks that are open, outermost first; how many there were; written tensors that were read in them
@@ -275,7 +276,7 @@ class ProgramBuilder:
         stored = cast(buffer.dtype, value)
         self._statements.append(Statement(buffer, subscripts, op, initialize, stored, axes, self._open, span=span))
         self._requirements += ranges.requirements
-        self._remarks += ranges.cuts
+        self._doubts += ranges.cuts
         if not ranges.cuts:
             inferred = variables.keys() - {c.var.name for c in where}
             dimensions = {d for d, i in enumerate(subscripts) if not inferred.isdisjoint(free_vars(i))}
@@ -413,9 +414,8 @@ class ProgramBuilder:
         )
         program = settle_carried(program)
         check_written(program)
-        declared = {t.name: self._inferred.get(t.name, set()) for t in tensors if t.is_output and t.declared_shape}
-        self._remarks += find_uncovered(program, declared)
-        return replace(program, remarks=told(self._remarks, self._named))
+        through = {t.name: self._inferred.get(t.name, ()) for t in tensors if t.is_output and t.declared_shape}
+        return add_remarks(program, self._remarks, self._doubts, through, self._named)
 
     def _check_outputs(self) -> None:
         for t in self._written.values():

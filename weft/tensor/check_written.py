@@ -60,13 +60,6 @@ def _is_settled(program: TensorProgram, name: str) -> bool:
     return bool(runs) and all(early is None and is_whole for _, early, is_whole in runs)
 
 
-def unwritten(program: TensorProgram, name: str) -> Iterator[tuple[dict[str, int], Array]]:
-    """Sizes at which the program runs to its end, and for each element of a tensor whether nothing writes it."""
-    for sizes, marks in _marked(program, frozenset({name})):
-        if marks.is_whole:
-            yield sizes, ~marks.written[name]
-
-
 def _runs(program: TensorProgram, names: frozenset[str]) -> Iterator[tuple[dict[str, int], _Early | None, bool]]:
     """Sizes, the first read of an element of ``names`` that is not written, and whether the run came to its end."""
     for sizes, marks in _marked(program, names):

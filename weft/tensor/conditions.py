@@ -7,13 +7,12 @@ from typing import TypeAlias
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Unary, Var, idx
-from weft.ir.inequality import NEGATED
+from weft.ir.inequality import NEGATED, cases
 from weft.ir.interval import Interval, bounds
 from weft.tensor.polynomial import Polynomial
 
 #: One of these lists holds as a whole, each polynomial in it being ``>= 0``.
 Alternatives: TypeAlias = "list[list[Polynomial]]"
-MOST_ALTERNATIVES = 16
 
 
 def alternatives(e: Expr, intervals: Mapping[str, Interval] | None, negate: bool = False) -> Alternatives:
@@ -22,20 +21,15 @@ def alternatives(e: Expr, intervals: Mapping[str, Interval] | None, negate: bool
     ``intervals`` are the ranges of variables, for excluding that narrow integers wrap; with None they
     are taken not to.
     """
-    match e:
-        case Const(value=bool() as value):
-            return [[]] if value != negate else []
-        case Unary(op="!", operand=operand):
-            return alternatives(operand, intervals, not negate)
-        case Binary(op="&&" | "||" as op, left=left, right=right):
-            a, b = alternatives(left, intervals, negate), alternatives(right, intervals, negate)
-            combined = [x + y for x in a for y in b] if (op == "&&") != negate else a + b
-            return combined if len(combined) <= MOST_ALTERNATIVES else [[]]
-        case Compare(op=op, left=left, right=right) if left.dtype.is_integer:
-            x, y = widened(left, intervals), widened(right, intervals)
+
+    def read(e: Expr, holds: bool) -> Alternatives:
+        if isinstance(e, Compare) and e.left.dtype.is_integer:
+            x, y = widened(e.left, intervals), widened(e.right, intervals)
             if x is not None and y is not None:
-                return _comparison(NEGATED[op] if negate else op, Polynomial.of(y) - Polynomial.of(x))
-    return [[]]
+                return _comparison(e.op if holds else NEGATED[e.op], Polynomial.of(y) - Polynomial.of(x))
+        return [[]]
+
+    return cases(e, not negate, read)
 
 
 def _comparison(op: str, d: Polynomial) -> Alternatives:

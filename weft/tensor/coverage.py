@@ -219,7 +219,7 @@ def written_box(statement: Statement) -> Box | None:
             continue
         form = affine_form(index)
         name = mentioned[0]
-        single = form is not None and len(mentioned) == 1 and form.coefficients[name] == 1
+        single = form is not None and len(mentioned) == 1 and form[name] == 1
         if not single or name in used or name not in fixed:
             return None
         used.add(name)

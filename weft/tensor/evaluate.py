@@ -46,6 +46,17 @@ def evaluate(
 
     Nothing passed in is written to. Raises ShapeError where sizes disagree or an index is out of range.
     """
+    program, memory = begin(program, args, out=out, wide=wide)
+    with np.errstate(all="ignore"):
+        for step in in_order(program.statements):
+            Evaluation(step.statement, memory, wide).run()
+    return tuple(memory[b.name] for b in program.outputs)
+
+
+def begin(
+    program: TensorProgram, args: Sequence[Any], *, out: Mapping[str, Any] | None, wide: bool
+) -> tuple[TensorProgram, dict[str, Array]]:
+    """The program for these arguments, specialized and normalized, and what memory holds before its first statement."""
     if len(args) != len(program.params):
         raise ArgumentError(f"{program.name} takes {len(program.params)} arguments, got {len(args)}")
     given = {p.name: np.asarray(a) for p, a in zip(program.params, args)}
@@ -59,10 +70,7 @@ def evaluate(
         memory[buffer.name] = _before(plain, buffer, before, wide)
     for fill in infer_fills(program):
         memory[fill.buffer.name][...] = fill.value.value
-    with np.errstate(all="ignore"):
-        for step in in_order(program.statements):
-            Evaluation(step.statement, memory, wide).run()
-    return tuple(memory[b.name] for b in program.outputs)
+    return program, memory
 
 
 def _as_type(value: Array, dtype: DType, wide: bool) -> Array:

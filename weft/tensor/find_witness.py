@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Select, Unary, Var, const
 from weft.ir.fold import fold_binary, fold_cast, fold_compare, fold_unary
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.interval import Interval, loop_range
 from weft.ir.visit import free_vars
 
 MOST_POINTS = 1024
@@ -58,7 +58,7 @@ def _points(axes: Sequence[Axis]) -> Iterator[dict[str, int]]:
     values: dict[str, Interval] = {}
     total = 1
     for a in axes:
-        lo, hi = half_open(bounds(a.lo, values), bounds(a.hi, values))
+        lo, hi = loop_range(a, values)
         values[a.var.name] = Interval(lo, hi)
         total *= max(0, hi - lo + 1) if lo is not None and hi is not None else MOST_POINTS + 1
     yield from _inside(axes, {}, corners=total > MOST_POINTS)

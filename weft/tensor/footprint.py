@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.ir.affine import Affine, affine_form
+from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Const, Expr
+from weft.ir.solve import Form, variables
 from weft.ir.visit import free_vars, loads
 from weft.tensor.access import statement_reads
 from weft.tensor.array_arithmetic import Array
@@ -83,18 +84,18 @@ def _side(statement: Statement, subscript: Expr, size: int) -> Side | None:
     form = affine_form(subscript)
     plain = [a for a in statement.all_axes if isinstance(a.lo, Const) and isinstance(a.hi, Const)]
     ranges = {a.var.name: range(constant_of(a.lo), constant_of(a.hi)) for a in plain}
-    if form is not None and form.coefficients.keys() <= ranges.keys():
+    if form is not None and ranges.keys() >= {*variables(form)}:
         return _image(form, ranges, size)
     marked = _mark(statement, [subscript], (size,))
     return None if marked is None else np.flatnonzero(marked)
 
 
-def _image(form: Affine, ranges: dict[str, range], size: int) -> Side | None:
+def _image(form: Form, ranges: dict[str, range], size: int) -> Side | None:
     """Which of the subscripts below ``size`` the form takes."""
-    terms = [(c, ranges[name]) for name, c in form.coefficients.items()]
+    terms = [(c, ranges[name]) for name, c in form.items() if name]
     if any(len(r) == 0 for _, r in terms):
         return range(0)
-    base = form.constant + sum(min(c * r[0], c * r[-1]) for c, r in terms)
+    base = form.get("", 0) + sum(min(c * r[0], c * r[-1]) for c, r in terms)
     steps = sorted((abs(c), len(r)) for c, r in terms if len(r) > 1)
     even = _even_image(base, steps)
     if even is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from weft.ir.expr import Axis, Binary, Expr, Load, Reduce, Select, Unary
+from weft.ir.evaluated import evaluated
+from weft.ir.expr import Axis, Expr, Load, Reduce, Unary
 from weft.ir.visit import Node, children
 from weft.tensor.boundary import Outside
 
@@ -19,23 +20,15 @@ class GuardedLoad:
     guards: tuple[Expr, ...]
 
 
-def guarded_loads(e: Node, axes: tuple[Axis, ...] = (), guards: tuple[Expr, ...] = ()) -> Iterator[GuardedLoad]:
+def guarded_loads(e: Node, axes: tuple[Axis, ...] = ()) -> Iterator[GuardedLoad]:
     """Every load in program order, except those whose outside is defined (their own subscripts still count)."""
-    match e:
-        case Select(condition=condition, then=then, otherwise=otherwise):
-            parts: list[tuple[Node, tuple[Expr, ...]]] = [(condition, ()), (then, (condition,))]
-            parts.append((otherwise, (Unary("!", condition),)))
-        case Binary(op="&&", left=left, right=right):
-            parts = [(left, ()), (right, (left,))]
-        case Binary(op="||", left=left, right=right):
-            parts = [(left, ()), (right, (Unary("!", left),))]
-        case Outside(load=load, fill=fill):
-            parts = [(i, ()) for i in (*load.indices, *((fill,) if fill is not None else ()))]
-        case Reduce(axes=inner, value=value):
-            axes, parts = axes + inner, [(value, ())]
-        case _:
-            if isinstance(e, Load):
-                yield GuardedLoad(e, axes, guards)
-            parts = [(c, ()) for c in children(e)]
-    for part, more in parts:
-        yield from guarded_loads(part, axes, guards + more)
+    for node, tests, around in evaluated(e, axes, _inside):
+        if isinstance(node, Load):
+            guards = tuple(t.condition if t.holds else Unary("!", t.condition) for t in tests)
+            yield GuardedLoad(node, around, guards)
+
+
+def _inside(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Outside):
+        return (*node.load.indices, *((node.fill,) if node.fill is not None else ()))
+    return (node.value,) if isinstance(node, Reduce) else children(node)

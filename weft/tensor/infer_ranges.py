@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from weft.ir.expr import Binary, Cast, Compare, Expr, Load, Var, idx
 from weft.ir.span import Span
 from weft.ir.visit import walk
-from weft.tensor.cut_ranges import find_cut
+from weft.tensor.cut_ranges import find_cuts
 from weft.tensor.polynomial import Polynomial, atom, constant, floor_div, maximum, minimum
 from weft.tensor.program import Requirement
 from weft.tensor.ranges import Range, Ranges, dependency_order, mentions, mentions_any
@@ -75,7 +75,8 @@ def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges:
         if found is not None and (hi := _solve_beyond_tests(subscript, unknown, ranges)) is not None:
             _narrow(solved, subscript, hi, ranges)
             found.append((subscript.access, hi))
-    ranges.cuts += [cut for name, found in ends.items() if (cut := find_cut(unknown[name], found)) is not None]
+    names = ranges.known.keys() | unknown.keys()
+    ranges.cuts += [cut for name, found in ends.items() for cut in find_cuts(unknown[name], found, names)]
     return solved
 
 
@@ -105,11 +106,14 @@ def _end_of_tested(subscripts: Sequence[Subscript], unknown: Mapping[str, Var], 
 
 
 def _own_end(subscripts: Sequence[Subscript], ranges: Ranges) -> Polynomial | None:
-    """The size of the one axis that a variable runs over by itself, where its tests say more than that size does."""
+    """The size of the one axis that a variable runs over by itself, where its tests do not hold all along that, or do
+    hold beyond it, where nothing could be read."""
     size = subscripts[0].size
     plain = [s for s in subscripts if s.is_plain]
     if not plain or any(s.size != size for s in subscripts):
         return None
+    if len(plain) == len(subscripts) and not all(s.is_kept_inside(True, c, ranges) for s in plain for c in s.cases()):
+        return size
     whole = ranges.with_range(subscripts[0].var, size)
     is_told_by_tests = any(s.tests_hold(whole) for s in plain)
     stays_inside = all(s.is_kept_inside(end, case, whole) for s in subscripts for case in s.cases() for end in ENDS)

@@ -192,16 +192,33 @@ def extreme(op: str, a: Polynomial, b: Polynomial) -> Polynomial:
     """``min`` or ``max`` of both, flattened, sorted and without parts that another part settles."""
     parts: list[Polynomial] = []
     for p in (*_parts(op, a), *_parts(op, b)):
-        comparable = next((k for k, q in enumerate(parts) if (p - q).as_int is not None), None)
-        if comparable is None:
-            parts.append(p)
-        elif ((p - parts[comparable]).as_int or 0) * (1 if op == "max" else -1) > 0:
-            parts[comparable] = p
+        if not any(_settles(op, q, p) for q in parts):
+            parts = [*(q for q in parts if not _settles(op, p, q)), p]
     exprs = sorted((p.expr() for p in parts), key=repr)
     result = exprs[0]
     for e in exprs[1:]:
         result = Binary("min" if op == "min" else "max", result, e)
     return parts[0] if len(parts) == 1 else atom(result)
+
+
+def _settles(op: str, p: Polynomial, q: Polynomial) -> bool:
+    """Whether ``p`` is at most ``q`` (for ``max``, at least), by a constant or by how they are put together."""
+    return is_at_most(p, q, _is_less_by_constant) if op == "min" else is_at_most(q, p, _is_less_by_constant)
+
+
+def _is_less_by_constant(a: Polynomial, b: Polynomial) -> bool:
+    by = (b - a).as_int
+    return by is not None and by >= 0
+
+
+def is_at_most(a: Polynomial, b: Polynomial, base: Callable[[Polynomial, Polynomial], bool]) -> bool:
+    """Whether ``a <= b`` follows from what ``base`` knows of the operands of ``min`` and ``max`` in them."""
+    lows, highs = (_parts("max", a), _parts("min", b))
+    if len(lows) > 1 or len(highs) > 1:
+        return all(is_at_most(low, high, base) for low in lows for high in highs)
+    if base(a, b) or any(is_at_most(p, b, base) for p in _parts("min", a) if p != a):
+        return True
+    return any(is_at_most(a, p, base) for p in _parts("max", b) if p != b)
 
 
 def _parts(op: str, p: Polynomial) -> list[Polynomial]:

@@ -90,6 +90,14 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """A remark that is true at sizes for which ``condition`` holds."""
+
+    condition: Expr
+    remark: Remark
+
+
+@dataclass(frozen=True, slots=True)
 class TensorProgram:
     """An operator: parameters in the order a call gives them, statements in the order they run.
 
@@ -110,8 +118,11 @@ class TensorProgram:
     requirements: tuple[Requirement, ...] = field(default=(), compare=False)
     carried: tuple[str, ...] = ()
     source: Source | None = field(default=None, compare=False, repr=False)
-    #: what is allowed and perhaps not meant
+    #: what is allowed and perhaps not meant, whatever the sizes are; what shows at some sizes only
     remarks: tuple[Remark, ...] = field(default=(), compare=False, repr=False)
+    doubts: tuple[Doubt, ...] = field(default=(), compare=False, repr=False)
+    #: outputs of declared size, each with the dimensions that variables of inferred range run through
+    run_through: tuple[tuple[str, tuple[int, ...]], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:

@@ -8,10 +8,9 @@ from functools import lru_cache
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Expr, Var
-from weft.ir.remark import Remark
 from weft.ir.visit import free_vars
-from weft.tensor.polynomial import Polynomial, constant, floor_div
-from weft.tensor.program import Requirement
+from weft.tensor.polynomial import Polynomial, constant, floor_div, is_at_most
+from weft.tensor.program import Doubt, Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,8 @@ class Ranges:
     requirements: list[Requirement] = field(default_factory=list)
     #: integer parameters taken to be at least 1 because a variable is multiplied by them
     positive: set[Expr] = field(default_factory=set)
-    #: variables that end where the shorter of two tensors does
-    cuts: list[Remark] = field(default_factory=list)
+    #: variables that end where the shorter of two tensors does, at sizes where these differ
+    cuts: list[Doubt] = field(default_factory=list)
     _ordered: list[str] = field(default_factory=list)
 
     def is_nonnegative(self, p: Polynomial) -> bool:
@@ -57,7 +56,7 @@ class Ranges:
         return Ranges({**self.known, var.name: Range(constant(0), hi)}, positive=set(self.positive))
 
     def at_most(self, a: Polynomial, b: Polynomial) -> bool:
-        return self.is_nonnegative(b - a)
+        return is_at_most(a, b, lambda p, q: self.is_nonnegative(q - p))
 
     def _order(self) -> list[str]:
         if len(self._ordered) != len(self.known):

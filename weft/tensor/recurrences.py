@@ -36,8 +36,8 @@ def steps_behind(writer: Statement, read: Load) -> dict[int, int]:
     steps: dict[int, int] = {}
     for dimension, (own, index) in enumerate(zip(writer.indices, read.indices)):
         form, distance = affine_form(own), simplify(own - index)
-        moves = form is not None and step is not None and form.coefficients.get(step.name) == 1
-        if moves and form is not None and isinstance(distance, Const) and axes.isdisjoint(form.coefficients):
+        moves = form is not None and step is not None and form.get(step.name) == 1
+        if moves and form is not None and isinstance(distance, Const) and axes.isdisjoint(form):
             steps[dimension] = int(distance.value)
     return steps
 

@@ -18,6 +18,7 @@ from weft.ir.errors import ShapeError
 from weft.ir.expr import Axis, Cast, Const, Expr, Var, const, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
+from weft.ir.solve import variables
 from weft.ir.visit import free_vars, loads, rebuild, rebuild_buffer, substitute, walk
 from weft.tensor.program import Requirement, Statement, TensorProgram
 from weft.tensor.simplify_values import simplify_subscript, simplify_value
@@ -69,14 +70,14 @@ def _solve_dimension(entry: tuple[Buffer, int, Expr, int], solved: dict[str, int
     """Checks a dimension whose size is known, or solves it for its one unknown; False where it must wait."""
     buffer, dimension, declared, actual = entry
     form = affine_form(simplify(_substitute_sizes(declared, solved)))
-    unknown = [] if form is None else [name for name, c in form.coefficients.items() if c]
+    unknown = [] if form is None else variables(form)
     if form is None or len(unknown) > 1:
         return False
     if not unknown:
-        if form.constant != actual:
-            raise _disagreement(buffer, dimension, actual, declared, form.constant, origin)
+        if form.get("", 0) != actual:
+            raise _disagreement(buffer, dimension, actual, declared, form.get("", 0), origin)
         return True
-    value, rest = divmod(actual - form.constant, form.coefficients[unknown[0]])
+    value, rest = divmod(actual - form.get("", 0), form[unknown[0]])
     if rest or value < 0:
         raise ShapeError(
             f"dimension {dimension} of {buffer.name} cannot be {actual}",

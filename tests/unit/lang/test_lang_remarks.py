@@ -26,19 +26,9 @@ TOLD: list[tuple[str, list[str], str]] = [
         "no statement writes all of `Y` [uncovered-output]\n"
         "  <define>:1      def f(float(N) X) -> (float(N) Y) { Y(i) = X(i) + X(i+1) }\n"
         "                                                      ^^^^^^^^^^^^^^^^^^^^\n"
-        "  why:   with N = 5, `Y(4)` stays zero; `Y` is written for `i` in 0:N-1\n"
+        "  why:   `Y(N-1)` stays zero; `Y` is written for `i` in 0:N-1\n"
         "  help:  leave out the size of `Y` to have what is written, or state ranges: `where i in ...`\n"
         "  off:   `# allow uncovered-output` on this line",
-    ),
-    (
-        "def f(float(M,N) X, float(K) b) -> (Y) { Y(i,j) = X(i,j) + b(j) }",
-        ["cut-range"],
-        "`j` ends where the shorter of `X(i, j)` and `b(j)` does [cut-range]\n"
-        "  <define>:1      def f(float(M,N) X, float(K) b) -> (Y) { Y(i,j) = X(i,j) + b(j) }\n"
-        "                                                                             ^^^^\n"
-        "  why:   they end at N and K, which may differ; what is beyond is left out\n"
-        "  help:  where they must be equal, give both sizes one name; else say `where j in 0:min(N, K)`\n"
-        "  off:   `# allow cut-range` on this line",
     ),
     (
         "def f(float(N) X) -> (Y) { Y(i) = X(i) * (i/N) }",
@@ -56,20 +46,93 @@ TOLD: list[tuple[str, list[str], str]] = [
     ("def f(uint8(N) A, uint8(N) B) -> (m) { m(i) = (A(i) + B(i)) / 2.0 }", ["narrow-arithmetic"], ""),
     ("def f(uint8(N) A) -> (m) { m(i) = int(A(i) * A(i)) }", ["narrow-arithmetic"], ""),
     ("def f(uint8(N) A) -> (s) { s +=! A(i) }", ["narrow-arithmetic"], ""),
-    (
-        "def f(float(T) X, float(K) W) -> (Y) { Y(t) +=! (t+k >= 1 ? X(t+k-1) : 0.0) * W(k) where t in 0:T }",
-        ["cut-range"],
-        "",
-    ),
-    ("def f(float(T) X, float(K) W) -> (Y) { Y(t) +=! X(t-k) * W(k) where t in 0:T }", ["cut-range"], ""),
     ("def f(float(N) X) -> (float(N) Y) { Y(2*i) = X(2*i) }", ["uncovered-output"], ""),
     ("def f(float(N,N) X) -> (float(N,N) Y) { Y(i,j) = X(i,j) + X(i+1,j) where j in 0:N }", ["uncovered-output"], ""),
-    ("def f(float(N) A) -> (float(20) O) { O(i) = A(i) }", ["uncovered-output"], ""),
-    ("def f(float(M) A, float(N) B) -> (s) { s +=! A(i) * B(i) }", ["cut-range"], ""),
-    ("def f(float(M) A, float(4) B) -> (s) { s +=! A(i) * B(i) }", ["cut-range"], ""),
     (
         "def g(float(N) A) -> (B) { B(i) = A(i) * (i/2) }\ndef f(float(N) X) -> (Y) { Y = g(X) }",
         ["integer-division"],
+        "",
+    ),
+]
+#: A text, shapes at which nothing is wrong, shapes at which something is, its name, and the reason.
+AT_SIZES: list[tuple[str, list[tuple[int, ...]], list[tuple[int, ...]], str, str]] = [
+    (
+        "def f(float(M,N) X, float(K) b) -> (Y) { Y(i,j) = X(i,j) + b(j) }",
+        [(3, 4), (4,)],
+        [(3, 4), (5,)],
+        "cut-range",
+        "with N = 4, K = 5, they end at N and K; what is beyond is left out",
+    ),
+    (
+        "def f(float(M) A, float(4) B) -> (s) { s +=! A(i) * B(i) }",
+        [(4,), (4,)],
+        [(5,), (4,)],
+        "cut-range",
+        "with M = 5, they end at M and 4; what is beyond is left out",
+    ),
+    (  # heads of attention in groups
+        "def f(float(H,D) Q, float(G,D) K) -> (S) { S(h) +=! Q(h,d) * K(h/4,d) }",
+        [(8, 3), (2, 3)],
+        [(8, 3), (1, 3)],
+        "cut-range",
+        "with H = 8, G = 1, they end at H and 4*G; what is beyond is left out",
+    ),
+    (
+        "def f(float(G,D) K, float(H,D) Q) -> (S) { T(h,d) = K(h/4,d)\n S(h) +=! T(h,d) * Q(h,d) }",
+        [(2, 3), (8, 3)],
+        [(2, 3), (4, 3)],
+        "cut-range",
+        "with G = 2, H = 4, they end at 4*G and H; what is beyond is left out",
+    ),
+    (
+        "def f(float(T) X, float(K) W) -> (Y) { Y(t) +=! X(t-k) * W(k) where t in 0:T }",
+        [(5,), (1,)],
+        [(5,), (2,)],
+        "cut-range",
+        "with K = 2, they end at 1 and K; what is beyond is left out",
+    ),
+    (  # a window may be shorter than what it moves over
+        "def f(float(T) X, float(K) W) -> (Y) { Y(t) +=! X(t+k) * W(k) where t in 0:T-4 }",
+        [(9,), (3,)],
+        [(9,), (7,)],
+        "cut-range",
+        "with K = 7, they end at 5 and K; what is beyond is left out",
+    ),
+    (
+        "def f(float(N) A) -> (float(20) O) { O(i) = A(i) }",
+        [(20,)],
+        [(7,)],
+        "uncovered-output",
+        "with N = 7, `O(7)` stays zero; `O` is written for `i` in 0:N",
+    ),
+    (  # padding by one is for three taps
+        "def f(float(H,W) X, float(P,P) K) -> (float(H,W) O) {"
+        " O(h,w) +=! (h+p >= 1 ? X(max(h+p-1, 0), w) : 0.0) * K(p,q) where p in 0:P, X outside zero }",
+        [(6, 4), (3, 3)],
+        [(6, 4), (3, 3)],
+        "",
+        "",
+    ),
+    (
+        "def f(float(H) X, float(P) K) -> (float(H) O) { O(h) +=! X(h+p) * K(p) }",
+        [(6,), (1,)],
+        [(6,), (3,)],
+        "uncovered-output",
+        "with H = 6, P = 3, `O(4)` stays zero; `O` is written for `h` in 0:H-P+1, `p` in 0:P",
+    ),
+    (
+        "def f(float(H) X, int S) -> (float(H) O) { O(i) = X(S*i) }",
+        [(6,), 1],
+        [(6,), 2],
+        "uncovered-output",
+        "with H = 6, S = 2, `O(3)` stays zero; `O` is written for `i` in 0:(H+S-1)/S",
+    ),
+    ("def f(float(M,N) A) -> (d) { d(i) = A(i,i) }", [(3, 3)], [(3, 4)], "", ""),
+    (  # what a second statement writes counts
+        "def f(float(N) A, float(M) B) -> (float(N+M) O) { O(i) = A(i) where i in 0:N\n O(N+j) = B(j) }",
+        [(3,), (4,)],
+        [(3,), (0,)],
+        "",
         "",
     ),
 ]
@@ -110,8 +173,52 @@ def test_nothing_is_said_of_what_is_stated(text: str) -> None:
         weft.define(text)
 
 
+def arguments(shapes: list[tuple[int, ...]]) -> list[object]:
+    return [np.ones(n, np.float32) if isinstance(n, tuple) else n for n in shapes]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
+@pytest.mark.parametrize(("text", "fine", "wrong", "name", "why"), AT_SIZES, ids=[t[0] for t in AT_SIZES])
+def test_what_depends_on_sizes_is_told_at_a_call_of_such_sizes(
+    text: str, fine: list[tuple[int, ...]], wrong: list[tuple[int, ...]], name: str, why: str, dynamic: bool
+) -> None:
+    sizes = [v.name for v in next(reversed(parse_programs(text).values())).sizes] if dynamic else []
+    # the second time, from what the store kept
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            op = weft.define(text, dynamic=sizes)
+            op(*arguments(fine))
+        assert not told
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for _ in range(3):  # and once only
+                op(*arguments(wrong))
+        messages = [w.message for w in told]
+        assert [m.name for m in messages] == ([name] if name else [])  # type: ignore[union-attr]
+        assert [m.why for m in messages] == ([why] if why else [])  # type: ignore[union-attr]
+        assert all(w.filename == __file__ for w in told)
+
+
+def test_a_call_is_refused_each_time_where_warnings_are_errors() -> None:
+    op = weft.define(AT_SIZES[0][0])
+    for _ in range(2):
+        with pytest.raises(weft.Warning, match="cut-range"):  # as these tests have it
+            op(*arguments(AT_SIZES[0][2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        op(*arguments(AT_SIZES[0][1]))
+
+
+def test_what_the_text_allows_is_not_told_at_calls_either() -> None:
+    for text, _, wrong, name, _ in AT_SIZES:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            weft.define(text.replace("{", f"{{ # allow {name}\n", 1))(*arguments(wrong))
+
+
 def test_every_kind_is_tested() -> None:
-    assert {name for _, names, _ in TOLD for name in names} == set(REMARKS)
+    assert {name for _, names, _ in TOLD for name in names} | {t[3] for t in AT_SIZES if t[3]} == set(REMARKS)
 
 
 def test_warnings_are_off_by_name() -> None:
@@ -136,11 +243,40 @@ def test_programs_with_remarks_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(program)).remarks == program.remarks
 
 
-@pytest.mark.parametrize("flag", [[], ["--strict"]])
-def test_check_prints_them_and_counts_them_where_it_is_strict(
-    flag: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("text", "flags", "label"),
+    [
+        (TOLD[0][0], [], "warning: "),
+        (TOLD[0][0], ["--strict"], "error: "),
+        (AT_SIZES[0][0], [], "note: "),
+        (AT_SIZES[0][0], ["--strict"], "note: "),
+        (AT_SIZES[0][0], ["--size", "M=3", "--size", "N=4", "--size", "K=5"], "warning: "),
+        (AT_SIZES[0][0], ["--strict", "--size", "M=3", "--size", "N=4", "--size", "K=5"], "error: "),
+        (AT_SIZES[0][0], ["--strict", "--size", "M=3", "--size", "N=4", "--size", "K=4"], None),
+        (AT_SIZES[8][0], [], "note: "),
+        (AT_SIZES[8][0], ["--strict", "--size", "H=6", "--size", "P=3"], "error: "),
+        (AT_SIZES[8][0], ["--strict", "--size", "H=6", "--size", "P=1"], None),
+    ],
+)
+def test_check_prints_them_and_counts_those_that_hold_where_it_is_strict(
+    text: str, flags: list[str], label: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "f.weft"
-    file.write_text(TOLD[1][0])
-    assert main(["check", "--quiet", *flag, str(file)]) == len(flag)
-    assert f"{'error' if flag else 'warning'}: `j` ends where the shorter" in capsys.readouterr().out
+    file.write_text(text)
+    assert main(["check", *flags, str(file)]) == (label == "error: ")
+    printed = capsys.readouterr().out
+    assert [w for w in ("note: ", "warning: ", "error: ") if w in printed] == ([label] if label else [])
+
+
+def test_check_takes_sizes_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.weft").write_text(AT_SIZES[0][0])
+    np.save(tmp_path / "X.npy", np.zeros((3, 4), np.float32))
+    given = ["--arg", f"X={tmp_path / 'X.npy'}", "--size", "K=5"]
+    assert main(["check", "--strict", "--quiet", *given, str(tmp_path / "f.weft")]) == 1
+    assert "with N = 4, K = 5" in capsys.readouterr().out
+
+
+def test_check_refuses_sizes_that_no_program_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.weft").write_text(AT_SIZES[0][0])
+    assert main(["check", "--size", "Q=3", str(tmp_path / "f.weft")]) == 1
+    assert "no program has a size `Q`" in capsys.readouterr().err

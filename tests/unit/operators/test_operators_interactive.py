@@ -18,6 +18,8 @@ from weft.ir.errors import Error, InternalError
 from weft.operators.typing_stubs import stubs
 
 COPY = "def f(float(N) X) -> (Y) { Y(i) = X(i) }"
+COPY_SCHEDULE = weft.schedule(weft.define(COPY))
+SCALE = "__global__ void scale(float *y, int n) { if (threadIdx.x < n) y[threadIdx.x] *= 2; }"
 
 
 def in_python() -> Any:
@@ -36,6 +38,17 @@ WRONG: dict[str, Callable[[], Any]] = {
     "load": lambda: weft.load("missing.weft"),
     "compute": in_python,
     "operator": lambda: weft.operator([], []),
+    "primitive": lambda: COPY_SCHEDULE.split("i", 0),
+    "primitive within another": lambda: COPY_SCHEDULE.tile("i", "i", 4, 4),
+    "handles": lambda: COPY_SCHEDULE.loops("Z"),
+    "trace": lambda: COPY_SCHEDULE.apply("s.nothing()"),
+    "build": lambda: weft.schedule(weft.define(COPY)).apply("no trace"),
+    "model": lambda: weft.compile(1),
+    "CUDA kernel": lambda: weft.cuda.kernel(SCALE, "nothing"),
+    "source": lambda: weft.cuda.kernel("missing.cu", "scale"),
+    "launch": lambda: weft.cuda.kernel(SCALE, "scale")((1,), (0,), ()),
+    "loop kernel": lambda: weft.kernel("kernel"),
+    "intrinsic": lambda: weft.intrinsic("", "", {}),
 }
 
 

@@ -121,6 +121,33 @@ def test_a_block_is_in_the_middle_where_the_longest_of_its_loops_is() -> None:
     assert "if b >= 1 && b <= 2 {" in print_kernel(separate_blocks(parse_kernel(text)))
 
 
+def test_blocks_are_not_told_apart_by_what_they_store_themselves() -> None:
+    """The question is asked before the block starts: it read what was in shared memory then."""
+    text = """kernel k(A: int64[64], out B: int64[64]) {
+      block b in 0:2 {
+        alloc N: int64[1] in shared
+        thread t in 0:32 { if t == 0 { N[0] = A[b * 32] } }
+        thread t in 0:32 { if b * 32 + t < N[0] { B[b * 32 + t] = 1 } }
+      }
+    }"""
+    kernel = parse_kernel(text)
+    assert "N[0] >=" not in print_kernel(separate_blocks(kernel))
+    assert "A[0] >=" in print_kernel(separate_blocks(parse_kernel(text.replace("< N[0]", "< A[0]"))))
+
+
+def test_blocks_in_the_middle_are_told_apart_where_one_end_is_asked_for_alone() -> None:
+    """Of the choice whether all threads are before position 89 or after it, one never true was asked."""
+    text = """kernel k(A: float32[50, 90], out B: float32[50, 90]) {
+      block by in 0:7 { block bx in 0:12 { thread ty in 0:12 { thread tx in 0:12 {
+        if by * 8 + ty >= 2 && by * 8 + ty < 52 && bx * 8 + tx >= 2 && bx * 8 + tx < 92 {
+          B[by * 8 + ty - 2, bx * 8 + tx - 2] = A[by * 8 + ty == 2 ? by * 8 + ty - 2 : by * 8 + ty - 3,
+            bx * 8 + tx == 91 ? bx * 8 + tx - 2 : bx * 8 + tx - 1]
+        } } } } } }"""
+    made = print_kernel(separate_blocks(parse_kernel(text)))
+    assert "if false" not in made
+    assert "if by >= 1 && by <= 5 && bx >= 1 && bx <= 10 && bx <= 9 {" in made
+
+
 def test_variables_of_which_32_bits_are_read_have_32() -> None:
     body = "let best: int64 = -1 for i in 0:9 { if A[i] > A[t] { best = i } } B[b * 32 + t] = int32(best)"
     assert "let best: int32 = -1_i32" in after(program(body), inline_indices)

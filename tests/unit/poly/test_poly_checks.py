@@ -317,7 +317,7 @@ def test_places_put_together_what_fused_loops_take_apart() -> None:
     fused = kernel("for f in 0:20 { for t in 0:12 { H[f // 10, (12*f + t) // 40 % 3, (12*f + t) // 8 % 5, "
                    "(12*f + t) % 8] = 1.0 } }", "out H: float32[2, 3, 5, 8]")  # fmt: skip
     (leaf,) = leaves(fused)
-    assert place_of(leaf, leaf.accesses[0]) == {"": 0, "f": 12, "t": 1}
+    assert place_of(leaf, leaf.accesses[0]) == {"f": 12, "t": 1}
     assert check_parallel(fused, "f").ok
     overlapping = kernel("for f in 0:20 { for t in 0:13 { H[f // 10, (12*f + t) // 40 % 3, (12*f + t) // 8 % 5, "
                          "(12*f + t) % 8] = 1.0 } }", "out H: float32[2, 3, 5, 8]")  # fmt: skip

@@ -25,6 +25,7 @@ from weft.graph.from_torch.trace import trace
 from weft.graph.from_torch.what_is_called import as_module, autocast_types
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.renewed_table import RenewedTable
+from weft.ir.at_the_call import told_at_the_call
 from weft.ir.errors import ArgumentError, UnsupportedError
 from weft.ir.faults import reason_of
 from weft.ir.numerics import CHOICES, NUMERICS
@@ -314,6 +315,7 @@ class CompiledModel:
         return compile_in_parts(self.model, of_model), models
 
 
+@told_at_the_call
 def compile(
     model: Any,
     example_inputs: Any = (),
@@ -341,5 +343,5 @@ def compile(
         if isinstance(part, ExportedModel):
             part.model.find(part.arguments(leaves))
         else:
-            compiled.tell(f"{AS_EAGER}: {part}" if isinstance(part, str) else str(part), stacklevel=2)
+            compiled.tell(f"{AS_EAGER}: {part}" if isinstance(part, str) else str(part), stacklevel=3)
     return compiled

@@ -27,7 +27,7 @@ class Forked:
 
 
 class Forks:
-    """``count`` processes that serve tasks as `weft.graph.groups.workers.serve` does, after one did ``first``."""
+    """``count`` processes that serve tasks as `weft.runtime.worker_process.serve` does, after one did ``first``."""
 
     def __init__(self, count: int, first: Callable[[None], object]) -> None:
         given = [(os.pipe(), os.pipe()) for _ in range(count)]
@@ -63,7 +63,7 @@ class Forks:
 
 def serve_forks(ends: list[tuple[int, int]]) -> None:
     """What the process does that the others are forked from."""
-    from weft.graph.groups.workers import serve
+    from weft.runtime.worker_process import serve
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides when it ends
     os.dup2(2, 1)  # what somebody prints is not what the program says
@@ -94,7 +94,7 @@ def _be_child(serve: Callable[[BinaryIO, BinaryIO], Any], tasks: int, answers: i
             os.close(end)
         os.close(0)
         pipe = os.fdopen(answers, "wb")
-        from weft.graph.groups.workers import send
+        from weft.runtime.worker_process import send
 
         send(pipe, os.getpid())
         serve(os.fdopen(tasks, "rb"), pipe)

@@ -11,22 +11,18 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import signal
-import struct
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from weft.graph.groups.forked import Forked, Forks
-from weft.interpreters import python_command, python_environment
-from weft.ir.faults import is_fault
 from weft.locks import new_condition
+from weft.runtime.worker_process import can_start, receive, send, start
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,13 +64,13 @@ class Workers(Generic[T, R]):
         self._forks: Forks | None = None
         self._new: set[_Process] = set()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        wanted = min(cores, MOST, count) - 1 if count >= worth_it and _can_start() else 0
+        wanted = min(cores, MOST, count) - 1 if count >= worth_it and can_start() else 0
         if wanted and first is not None:
             self._forks = Forks(wanted, first)
             self._processes += self._forks.processes
             self._new |= {*self._processes}
         else:
-            self._processes += [_start() for _ in range(wanted)]
+            self._processes += [start() for _ in range(wanted)]
         self._is_behind = len(self._new) >= ENOUGH
 
     def __enter__(self) -> Workers[T, R]:
@@ -182,10 +178,10 @@ class Workers(Generic[T, R]):
             key, fn, task = given
             try:
                 if process in self._new:
-                    _receive(process.stdout)
+                    receive(process.stdout)
                     self._new.discard(process)
                 send(process.stdin, (fn, task))
-                made = _receive(process.stdout)
+                made = receive(process.stdout)
             except (OSError, EOFError, ValueError, pickle.PicklingError, TypeError, AttributeError):
                 self._again.append(given)
                 return
@@ -209,54 +205,3 @@ def early_workers(count: int, first: Callable[[None], object] | None = None) -> 
             yield
         finally:
             EARLY.reset(token)
-
-
-def _can_start() -> bool:
-    """Whether another interpreter like this one can be started: not from a program that embeds it."""
-    return bool(sys.executable) and not getattr(sys, "frozen", False) and os.name == "posix"
-
-
-def _start() -> subprocess.Popen[bytes]:
-    command = python_command(f"import {__name__} as here; here.serve_pipes()")
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=python_environment())
-
-
-def serve_pipes() -> None:
-    """What a process does that was started alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides when it ends
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what somebody prints is not an answer
-    serve(sys.stdin.buffer, answers)
-
-
-def serve(tasks: BinaryIO, answers: BinaryIO) -> None:
-    """Answers tasks until there are no more."""
-    while True:
-        try:
-            fn, task = _receive(tasks)
-            made = fn(task)
-        except EOFError:
-            return
-        except Exception as error:  # a fault is told by the process that asked, which tries it too
-            made = None if is_fault(error) else error
-        try:
-            send(answers, made)
-        except (pickle.PicklingError, TypeError, AttributeError):  # nothing was written
-            send(answers, None)
-
-
-def send(pipe: BinaryIO | Any, value: object) -> None:
-    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    pipe.write(struct.pack("<Q", len(data)) + data)
-    pipe.flush()
-
-
-def _receive(pipe: BinaryIO | Any) -> Any:
-    header = pipe.read(8)
-    if len(header) < 8:
-        raise EOFError
-    (size,) = struct.unpack("<Q", header)
-    data = pipe.read(size)
-    if len(data) < size:
-        raise EOFError
-    return pickle.loads(data)

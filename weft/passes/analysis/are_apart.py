@@ -29,8 +29,8 @@ def are_apart(a: Sequence[Expr], b: Sequence[Expr], loops: Sequence[For]) -> boo
 def _lane_form(e: Expr, lanes: list[Form]) -> Form | None:
     """The subscript of some lane; what is known of the lane is added to ``lanes``."""
     if not isinstance(e, Ramp):
-        return affine_terms(e)
-    base, stride = affine_terms(e.base), affine_terms(e.stride)
+        return affine_form(e)
+    base, stride = affine_form(e.base), affine_form(e.stride)
     if base is None or stride is None or set(stride) - {""}:
         return None
     name = f"lane {len(lanes)}"
@@ -38,23 +38,14 @@ def _lane_form(e: Expr, lanes: list[Form]) -> Form | None:
     return combine(base, {name: stride.get("", 0)}) if stride else base
 
 
-def affine_terms(e: Expr) -> Form | None:
-    """``e`` as the solver takes it, where it is a sum of multiples of variables."""
-    form = affine_form(e)
-    if form is None:
-        return None
-    constant: Form = {"": form.constant} if form.constant else {}
-    return {**form.coefficients, **constant}
-
-
 def loop_bounds(loop: For) -> Iterator[Form]:
     """What is known of the variable: ``lo <= v`` and ``v < hi``, each of several where they are extremes."""
     name = loop.var.name
     for e in sides(loop.lo, "max"):
-        if (form := affine_terms(e)) is not None:
+        if (form := affine_form(e)) is not None:
             yield combine({name: 1}, form, -1)
     for e in sides(loop.hi, "min"):
-        if (form := affine_terms(e)) is not None:
+        if (form := affine_form(e)) is not None:
             yield combine(combine(form, {name: 1}, -1), {"": -1})
 
 

@@ -117,7 +117,7 @@ def _separates(column: tuple[Expr, ...], var: str, inner: frozenset[str]) -> boo
     if any(e != first for e in column[1:]) or any(isinstance(n, Var) and n.name in inner for n in walk(first)):
         return False
     form = affine_form(first)
-    return form is not None and form.coefficients.get(var, 0) != 0
+    return form is not None and form.get(var, 0) != 0
 
 
 def infer_step(buffer: Buffer, indices: tuple[Expr, ...], var: str, varying: frozenset[str]) -> int | None:

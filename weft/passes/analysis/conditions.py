@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.inequality import all_of as all_of
 from weft.ir.inequality import conjuncts as conjuncts
-from weft.ir.interval import Interval
+from weft.ir.inequality import slack as slack
 from weft.ir.stmt import For, If, Stmt
-from weft.ir.visit import free_vars, map_statements, substitute, walk
+from weft.ir.visit import map_statements, substitute, walk
 
 #: Nodes of a loop's body that may be written out twice, with a test and without: code stays short, compiling quick.
 LONGEST = 2000
@@ -83,43 +83,19 @@ def without_tests(s: Stmt, parts: list[Expr]) -> Stmt:
     return s
 
 
-def slack(condition: Expr) -> Linear | None:
-    """The sum that must not be negative for a comparison of indices to hold, or None for other conditions."""
-    if not isinstance(condition, Compare) or condition.left.dtype != index:
-        return None
-    low, high = condition.left, condition.right
-    if condition.op in (">", ">="):
-        low, high = high, low
-    elif condition.op not in ("<", "<="):
-        return None
-    gap = Linear().add(linear_form(high)).add(linear_form(low), -1)
-    gap.constant -= condition.op in ("<", ">")
-    return gap
-
-
-def is_pure(e: Expr, changing: frozenset[str] = frozenset()) -> bool:
+def is_pure(e: Expr, changing: Container[str] = ()) -> bool:
     """Whether ``e`` reads neither memory nor variables that are assigned to: it may be evaluated anywhere in scope."""
-    return not any(isinstance(n, Load) or (isinstance(n, Var) and n.name in changing) for n in walk(e))
+    return is_fixed(e, changing)
 
 
-def least_over(gap: Linear, inner: Mapping[str, Interval | None]) -> Linear | None:
-    """What is left of ``gap`` where the ``inner`` variables make it least; None where that is not known.
-
-    An inner variable without a range is one that nothing is known of.
-    """
-    least = Linear({}, gap.constant)
-    for atom, factor in gap.terms.items():
-        if isinstance(atom, Var) and atom.name in inner:
-            span = inner[atom.name]
-            end = None if span is None else span.scale(factor).lo
-            if end is None:
-                return None
-            least.constant += end
-        elif any(name in inner for name in free_vars(atom)):
-            return None
-        else:
-            least.terms[atom] = factor
-    return least
+def is_fixed(e: Expr, changing: Container[str] = (), stored: Container[str] | None = None) -> bool:
+    """Whether ``e`` reads no variable that is assigned to, and no memory, or at least none that is ``stored``."""
+    for n in walk(e):
+        if isinstance(n, Load) and (stored is None or n.buffer.name in stored):
+            return False
+        if isinstance(n, Var) and n.name in changing:
+            return False
+    return True
 
 
 def mentions(e: Expr, name: str) -> bool:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Const, Expr
-from weft.ir.interval import Interval, Ranges, bounds, half_open
+from weft.ir.interval import Interval, Ranges, ranges_through
+from weft.ir.interval import loop_range as loop_range
 from weft.ir.simplify import Simplifier, simplify
 from weft.ir.stmt import For, Stmt
 
 
-def loop_range(loop: For, ranges: Ranges) -> Interval:
-    """The values of the variable inside the loop."""
-    return half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
-
-
 def ranges_inside(s: Stmt, ranges: Ranges) -> Ranges:
     """What variables can be inside ``s``, where they are in ``ranges`` around it."""
-    return {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+    return ranges_through([s], ranges) if isinstance(s, For) else ranges
 
 
 def extent_range(loop: For, ranges: Ranges) -> Interval:

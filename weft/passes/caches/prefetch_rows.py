@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from weft.ir.affine import Affine, affine_form
+from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Call, Const, Expr, Load, Var, idx
 from weft.ir.nesting import inner_statements, sequence
 from weft.ir.simplify import simplify
+from weft.ir.solve import Form, variables
 from weft.ir.stmt import For, Kernel, Stmt, Store, hint
 from weft.ir.visit import count_nodes, map_statements, mentions, substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent
@@ -92,18 +93,18 @@ def _goes_through_rows(p: _Pass, longest: int) -> bool:
     row, *inside = p.loops
     if form is None:
         return False
-    steps = {name: step for name, step in form.coefficients.items() if name != row.var.name}
+    steps = {name: form[name] for name in variables(form) if name != row.var.name}
     lanes = {n.var.name: n for n in walk(p.loops[-1].body) if isinstance(n, For)}
     extents = {name: constant_extent(loop) for name, loop in (*((x.var.name, x) for x in inside), *lanes.items())}
     if not steps.keys() <= extents.keys() or any(extents[name] is None for name in steps):
         return False
     length = 1 + sum(abs(step) * ((extents[name] or 1) - 1) for name, step in steps.items())
-    size, itemsize = form.coefficients.get(row.var.name, 0), p.load.buffer.dtype.itemsize
+    size, itemsize = form.get(row.var.name, 0), p.load.buffer.dtype.itemsize
     is_dense = any(steps.get(name) == 1 for name in lanes) and steps.get(p.loops[-1].var.name, 0) > 1
     return is_dense and length <= size and SHORTEST <= length * itemsize <= longest
 
 
-def _address(load: Load) -> Affine | None:
+def _address(load: Load) -> Form | None:
     """Which element ``load`` reads, counted in memory."""
     total: Expr = idx(0)
     for index, step in zip(load.indices, load.buffer.element_strides()):
@@ -120,7 +121,7 @@ def _asking(s: For, p: _Pass) -> For:
     lanes: dict[Var, Expr] = {n.var: idx(0) for n in walk(host.body) if isinstance(n, For)}
     first = [substitute(i, {**lanes, s.var: s.var + idx(1)}) for i in p.load.indices]
     per_line = max(1, LINE // p.load.buffer.dtype.itemsize)
-    lines = range(0, form.coefficients[host.var.name], per_line)
+    lines = range(0, form[host.var.name], per_line)
     asked = [
         hint("prefetch", AddressOf(p.load.buffer, (*first[:-1], simplify(first[-1] + idx(start))))) for start in lines
     ]

@@ -7,7 +7,7 @@ a copy of its code in which these tests are decided.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
@@ -18,8 +18,9 @@ from weft.ir.nesting import has_loop, strip
 from weft.ir.simplify import Simplifier, assigned_names, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Stmt
 from weft.ir.visit import children, count_nodes, free_vars, map_statements, mentions, rewrite, walk
-from weft.passes.analysis.conditions import all_of, conjuncts, is_pure, least_over, slack, strictest
+from weft.passes.analysis.conditions import all_of, conjuncts, is_fixed, is_pure, slack, strictest
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.truth import Inner, for_all_inner, least_over
 
 #: Nodes of a block's code that may be written out twice, and tests that may be made for it.
 LONGEST, MOST_TESTS = 6000, 16
@@ -97,11 +98,12 @@ def _decided(body: Stmt) -> Iterator[_Decided]:
     for n in walk(body):
         if isinstance(n, For):
             loops.setdefault(n.var.name, []).append(n)
+    stored = mentions(body).stored
     inner = {**dict.fromkeys(mentions(body).bound), **{name: _range_of(found) for name, found in loops.items()}}
     for test in _tests(body):
         names = set(free_vars(test))
         if names & set(inner) and names - set(inner):
-            yield from _decide(test, inner)
+            yield from _decide(test, inner, stored)
 
 
 def _range_of(loops: Sequence[For]) -> Interval | None:
@@ -127,12 +129,14 @@ def _comparisons(e: Expr) -> Iterator[Compare]:
                 yield from _comparisons(conjunct)
 
 
-def _decide(test: Compare, inner: Mapping[str, Interval | None]) -> Iterator[_Decided]:
+def _decide(test: Compare, inner: Inner, stored: frozenset[str]) -> Iterator[_Decided]:
     gap = slack(test)
     if gap is not None:
-        least = least_over(gap, inner)
-        if least is not None:
-            yield _Decided(test, Compare(">=", least.expr(dt.index), idx(0)), True)
+        when = for_all_inner(test, inner, stored=stored)
+        if when is not None:
+            yield _Decided(test, when, True)
+        return
+    if not is_fixed(test, stored=stored):
         return
     apart = linear_form(Binary("-", test.right, test.left))
     below, above = least_over(apart, inner), least_over(Linear().add(apart, -1), inner)

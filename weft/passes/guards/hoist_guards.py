@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.affine import Linear, linear_form
-from weft.ir.dtype import index
+from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Const, Expr, Reduce
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
 from weft.ir.visit import map_statements, walk
 from weft.passes.analysis.conditions import guarded, guarded_again, is_pure, mentions, peel_guards, slack
+from weft.passes.analysis.truth import turn_along
 from weft.passes.registers.unroll_registers import subscripts_register
 
 
@@ -52,21 +52,13 @@ def narrow(loop: For, conjunct: Expr) -> For | None:
     gap = slack(conjunct)
     if gap is None or loop.kind not in ("serial", "block", "thread") or subscripts_register(loop):
         return None
-    factor = gap.terms.get(loop.var, 0)
-    rest = Linear({e: c for e, c in gap.terms.items() if e != loop.var}, gap.constant)
-    if factor not in (1, -1) or any(mentions(e, loop.var.name) for e in rest.terms):
+    turn = turn_along(gap, loop.var, {}) if gap.terms.get(loop.var) in (1, -1) else None
+    if turn is None:
         return None
-    if factor == -1:  # var <= rest
-        rest.constant += 1
-        return replace(loop, hi=_extreme("min", loop.hi, rest))
-    return replace(loop, lo=_extreme("max", loop.lo, Linear().add(rest, -1)))
-
-
-def _extreme(op: str, bound: Expr, limit: Linear) -> Expr:
-    end = limit.expr(index)
-    if op == "min" and _rounds_up(bound, end):
-        return end
-    return simplify(Binary("min" if op == "min" else "max", bound, end))
+    if turn.begins:
+        return replace(loop, lo=simplify(Binary("max", loop.lo, turn.at)))
+    ends = turn.at if _rounds_up(loop.hi, turn.at) else simplify(Binary("min", loop.hi, turn.at))
+    return replace(loop, hi=ends)
 
 
 def _rounds_up(bound: Expr, end: Expr) -> bool:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.affine import linear_form
-from weft.ir.expr import Binary, Compare, Expr, Var, idx
+from weft.ir.expr import Binary, Compare, Expr, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
 from weft.ir.visit import count_nodes, map_statements, substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.truth import turn_at
 
 #: Nodes of a loop's body that may be written out twice.
 LONGEST = 300
@@ -60,10 +61,6 @@ def _ends_early(loop: For) -> bool:
 def _is_last_only(e: Expr, loop: For) -> bool:
     """Whether one side of the minimum ``e`` is the smaller in the last iteration of ``loop``, and there alone."""
     assert isinstance(e, Binary)
-    gap = linear_form(e.left).add(linear_form(e.right), -1)
-    last = loop_range(loop, {}).hi
-    if last is None or set(gap.terms) != {Var(loop.var.name)}:
-        return False
-    (step,) = gap.terms.values()
-    at_last, before = (gap.constant + step * value for value in (last, last - 1))
-    return (at_last > 0) != (before > 0)
+    more = linear_form(Binary("-", e.left, e.right) - idx(1))
+    turn = turn_at(more, loop.var)
+    return turn is not None and turn[0] == loop_range(loop, {}).hi

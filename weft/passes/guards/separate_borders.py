@@ -11,19 +11,22 @@ them are neighbours in memory; a value chosen by lane costs both choices. What i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.borders import without_turns
 from weft.ir.expr import Binary, Compare, CompareOp, Expr, Select, idx
 from weft.ir.inequality import NEGATED
-from weft.ir.interval import Interval, Ranges
+from weft.ir.interval import Ranges
+from weft.ir.nesting import statements_in
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt
-from weft.ir.visit import children, count_nodes, fact, free_vars, map_statements, rebuild, walk
-from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_pure, least_over, slack
+from weft.ir.stmt import For, Kernel, Stmt
+from weft.ir.visit import Node, children, count_nodes, fact, free_vars, map_statements, walk
+from weft.passes.analysis.conditions import LONGEST, conjuncts, slack
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range, ranges_inside
+from weft.passes.analysis.truth import Inner, for_all_of, turn_at
+from weft.passes.guards.ask_once import Choice, decide
 from weft.passes.guards.separate_tiles import shares_registers
 
 #: Iterations away from the borders, of all of a loop, that are worth a second body.
@@ -51,79 +54,47 @@ def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str]) -> Stmt:
     if not _has_choice(s) or (isinstance(s, For) and s.kind in ("unroll", "vector")):
         return s
     if isinstance(s, For) and not shares_registers(s.body) and count_nodes(s.body) <= LONGEST:
-        inside = _Inside(s, changing)
-        body = inside.statement(s.body, {})
-        if inside.conditions:
-            main = _visit(body, inner_ranges, changing)
-            return replace(s, body=If(all_of(list(inside.conditions)), main, s.body, span=s.body.span))
+        border = _Border(s, changing)
+        made = decide(s.body, {}, border.choices, border.proof, _has_choice)
+        if made.asked:
+            main = _visit(made.main, inner_ranges, changing)
+            return replace(s, body=made._replace(main=main).before(s.body))
     return map_statements(s, lambda n: _visit(n, inner_ranges, changing))
 
 
-@dataclass(slots=True)
-class _Inside:
-    """Rewrites a loop's body for iterations away from the borders; ``conditions`` say which those are."""
+class _Border:
+    """What is chosen in a loop away from its borders, in which ``inside`` is, so far as is known."""
 
-    loop: For
-    changing: frozenset[str]
-    conditions: dict[Expr, None] = field(default_factory=dict)
-    lanes: set[str] = field(default_factory=set)
-    inside: range | None = None
+    def __init__(self, loop: For, changing: frozenset[str]) -> None:
+        self.loop, self.changing = loop, changing
+        self.lanes = {n.var.name for n in statements_in(loop.body, For) if n.kind == "vector"}
+        first, extent = loop_range(loop, {}).lo or 0, constant_extent(loop)
+        self.inside = None if extent is None else range(first, first + extent)
 
-    def __post_init__(self) -> None:
-        extent = constant_extent(self.loop)
-        if extent is not None:
-            first = loop_range(self.loop, {}).lo or 0
-            self.inside = range(first, first + extent)
-
-    def statement(self, s: Stmt, inner: Mapping[str, Interval | None]) -> Stmt:
-        if not _has_choice(s):
-            return s
-        if isinstance(s, For):
-            inner = {**inner, s.var.name: loop_range(s, {}) if constant_extent(s) else None}
-            if s.kind == "vector":
-                self.lanes.add(s.var.name)
-        elif isinstance(s, Let):
-            inner = {**inner, s.var.name: None}
-        elif isinstance(s, Alloc):
-            return replace(s, body=self.statement(s.body, inner))
-        return rebuild(s, lambda n: self._part(n, inner))
-
-    def _part(self, n: object, inner: Mapping[str, Interval | None]) -> object:
-        if isinstance(n, Stmt):
-            return self.statement(n, inner)
-        return self._expression(n, inner) if isinstance(n, Expr) else n
-
-    def _expression(self, e: Expr, inner: Mapping[str, Interval | None]) -> Expr:
-        e = rebuild(e, lambda n: self._part(n, inner))
-        if not _may_be_chosen(e):
-            return e
-        for chosen, needs in self._likely(e):
-            asked = [self._for_all_lanes(conjunct, inner) for conjunct in needs]
-            found = [conjunct for conjunct in asked if conjunct is not None]
-            by_lane = any(name in self.lanes for conjunct in needs for name in free_vars(conjunct))
-            if by_lane and len(found) == len(asked) and self._narrow(found):
-                self.conditions.update(dict.fromkeys(found))
-                return chosen
-        return e
-
-    def _likely(self, e: Expr) -> list[tuple[Expr, list[Expr]]]:
+    def choices(self, e: Node) -> Iterable[Choice]:
         """What ``e`` may be for whole vectors: a position that lanes differ in is cut off for a few of them only."""
-        choices = _choices(e)
-        by_lane = [c for c in choices if any(name in self.lanes for name in free_vars(c[0]))]
+        if not _may_be_chosen(e):
+            return ()
+        choices = [Choice(chosen, needs) for chosen, needs in _choices(e)]
+        by_lane = [choice for choice in choices if self.lanes & free_vars(choice.chosen).keys()]
         return by_lane if isinstance(e, Binary) and by_lane else choices
 
-    def _for_all_lanes(self, conjunct: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
-        """What says that ``conjunct`` holds whatever the ``inner`` variables are."""
-        gap = slack(conjunct) if is_pure(conjunct, self.changing) else None
-        least = None if gap is None else least_over(gap, inner)
-        return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
+    def proof(self, needs: Sequence[Expr], inner: Inner) -> Sequence[Expr] | None:
+        if not any(self.lanes & free_vars(need).keys() for need in needs):
+            return None
+        found = for_all_of(needs, inner, self.changing)
+        return found if found is not None and self._narrow(found) else None
 
-    def _narrow(self, conditions: list[Expr]) -> bool:
+    def _narrow(self, conditions: Sequence[Expr]) -> bool:
         """Whether the iteration decides ``conditions``, and enough are inside with these too, so far as is known."""
         inside = self.inside
         for gap in (slack(c) for c in conditions):
-            if gap is not None and inside is not None and set(gap.terms) == {self.loop.var}:
-                inside = _where_not_negative(gap.terms[self.loop.var], gap.constant, inside)
+            turn = None if gap is None else turn_at(gap, self.loop.var)
+            if turn is not None and inside is not None:
+                at, begins = turn
+                inside = (
+                    range(max(inside.start, at), inside.stop) if begins else range(inside.start, min(inside.stop, at))
+                )
         extent = constant_extent(self.loop)
         if inside is not None and extent is not None and len(inside) < _LEAST_INSIDE * extent:
             return False
@@ -131,14 +102,7 @@ class _Inside:
         return any(self.loop.var.name in free_vars(c) for c in conditions)
 
 
-def _where_not_negative(factor: int, constant: int, among: range) -> range:
-    """The numbers where ``factor * x + constant >= 0``."""
-    if factor > 0:
-        return range(max(among.start, -(constant // factor)), among.stop)
-    return range(among.start, min(among.stop, constant // -factor + 1))
-
-
-def _choices(e: Expr) -> list[tuple[Expr, list[Expr]]]:
+def _choices(e: Node) -> list[tuple[Expr, list[Expr]]]:
     """What ``e`` may be, each with what must hold for it, the more likely one first."""
     if isinstance(e, Select):
         parts = conjuncts(e.condition)

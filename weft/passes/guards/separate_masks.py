@@ -12,12 +12,11 @@ them is then what takes the time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 from weft.ir import dtype as dt
-from weft.ir.affine import Linear
 from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.inequality import as_index, denied
 from weft.ir.interval import Interval, bounds
@@ -31,13 +30,14 @@ from weft.ir.visit import (
     loads,
     map_statements,
     mentions,
-    rewrite,
     stores,
     substitute,
     walk,
 )
-from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_pure, least_over, slack
-from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_fixed, is_pure
+from weft.passes.analysis.loop_ranges import loop_range
+from weft.passes.analysis.truth import Inner, for_all_inner
+from weft.passes.guards.ask_once import Choice, decide
 
 _NEVER = Const(False, dt.bool_)
 #: Rows of a thread, each of which looks up a mask of its own, at most.
@@ -55,7 +55,7 @@ class _Place:
     stores."""
 
     changing: frozenset[str]
-    threads: Mapping[str, Interval | None] = field(default_factory=dict)
+    threads: Inner = field(default_factory=dict)
     loop: str | None = None
     ranges: Mapping[str, Interval] = field(default_factory=dict)
     stored: frozenset[str] = frozenset()
@@ -82,27 +82,17 @@ def _visit(s: Stmt, place: _Place) -> Stmt:
 def _separated(nest: For, place: _Place) -> Stmt:
     if place.loop is None or not place.threads or not _is_of_registers(nest) or count_nodes(nest) > LONGEST:
         return nest
-    loops = statements_in(nest, For)
-    own = {x.var.name: loop_range(x, {}) if constant_extent(x) else None for x in loops}
-    found: dict[Expr, None] = {}
-    is_chosen = False
 
-    def visit(n: Node) -> Node | None:
-        nonlocal is_chosen
-        found_here = _choice(n)
-        if found_here is None:
+    def proof(needs: Sequence[Expr], inner: Inner) -> Sequence[Expr] | None:
+        own = {name: span for name, span in inner.items() if name not in place.threads}
+        found = [_for_all(need, own, place) for need in needs]
+        by_element = any(own.keys() & free_vars(need).keys() for need in needs)
+        if not by_element or any(c is None or _NEVER in c for c in found):
             return None
-        inside, needs = found_here
-        asked = [_for_all(c, own, place) for c in conjuncts(needs)]
-        by_element = any(name in own for name in free_vars(needs))
-        if not by_element or any(c is None or _NEVER in c for c in asked):
-            return None
-        found.update(dict.fromkeys(c for parts in asked for c in parts or () if free_vars(c)))
-        is_chosen = True
-        return rewrite(inside, visit)
+        return [c for parts in found for c in parts or () if free_vars(c)]
 
-    main = rewrite(nest, visit)
-    return _asked(list(found), simplify(main), nest) if is_chosen else nest
+    main, asked = decide(nest, place.threads, _choices, proof)
+    return nest if main is nest else _asked(asked, simplify(main), nest)
 
 
 def _asked(tests: Sequence[Expr], main: Stmt, nest: Stmt) -> Stmt:
@@ -115,15 +105,12 @@ def _asked(tests: Sequence[Expr], main: Stmt, nest: Stmt) -> Stmt:
     return If(denied(test), nest, span=nest.span) if idle else If(test, main, nest, span=nest.span)
 
 
-def _choice(n: Node) -> tuple[Node, Expr] | None:
+def _choices(n: Node) -> Iterator[Choice]:
     """What is likely to be taken of ``n``, and what must hold for it."""
-    if isinstance(n, If):
-        return (n.then, n.condition) if n.otherwise is None else None
-    if not isinstance(n, Select):
-        return None
-    if not isinstance(n.then, Const):
-        return n.then, n.condition
-    return n.otherwise, denied(n.condition)
+    if (isinstance(n, If) and n.otherwise is None) or (isinstance(n, Select) and not isinstance(n.then, Const)):
+        yield Choice(n.then, conjuncts(n.condition))
+    elif isinstance(n, Select):
+        yield Choice(n.otherwise, conjuncts(denied(n.condition)))
 
 
 def _is_of_registers(nest: For) -> bool:
@@ -137,15 +124,14 @@ def _is_of_registers(nest: For) -> bool:
     return plain and "global" not in written and (read <= own or (written <= own and bool(read & own)))
 
 
-def _for_all(test: Expr, own: Mapping[str, Interval | None], place: _Place) -> list[Expr] | None:
+def _for_all(test: Expr, own: Inner, place: _Place) -> list[Expr] | None:
     """What says that ``test`` holds for all elements of all threads, or, where it looks something up, of a thread; None
     where that is not known."""
     if is_pure(test, place.changing):
-        found = _least(slack(test), {**place.threads, **own})
+        found = for_all_inner(test, {**place.threads, **own})
         return None if found is None else [found]
     read = loads(test)
-    fixed = all(n.buffer.name not in place.stored for n in read) and not free_vars(test).keys() & place.changing
-    if not isinstance(test, Compare) or not fixed:
+    if not isinstance(test, Compare) or not is_fixed(test, place.changing, place.stored):
         return None
     known = {**place.ranges, **{name: span for name, span in own.items() if span is not None}}
     left, right = as_index(test.left, known), as_index(test.right, known)
@@ -156,7 +142,7 @@ def _for_all(test: Expr, own: Mapping[str, Interval | None], place: _Place) -> l
     asked = []
     for at in product(*(_values(own[name]) for name in rows)):
         values: dict[Var, Expr] = {Var(name): idx(n) for name, n in zip(rows, at)}
-        asked.append(_least(slack(simplify(substitute(wide, values))), own))
+        asked.append(for_all_inner(simplify(substitute(wide, values)), own, stored=place.stored))
     return None if len(asked) > MOST_ROWS or None in asked else [c for c in asked if c is not None]
 
 
@@ -165,9 +151,3 @@ def _values(span: Interval | None) -> Sequence[int]:
     if span is None or span.lo is None or span.hi is None:
         return range(MOST_ROWS + 1)
     return range(span.lo, min(span.hi, span.lo + MOST_ROWS) + 1)
-
-
-def _least(gap: Linear | None, inner: Mapping[str, Interval | None]) -> Expr | None:
-    """What says that ``gap`` is not negative whatever the ``inner`` variables are."""
-    least = None if gap is None else least_over(gap, inner)
-    return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))

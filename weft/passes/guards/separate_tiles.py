@@ -15,30 +15,22 @@ is written out too, and needs no tests either::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from weft.ir import dtype as dt
-from weft.ir.expr import Compare, Const, Expr, Load, Var, idx
-from weft.ir.interval import Interval, Ranges, bounds
+from weft.ir.expr import Const, Expr, Load, Var, idx
+from weft.ir.interval import Ranges, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt, Store
+from weft.ir.stmt import Alloc, For, If, Kernel, LoopKind, Seq, Stmt, Store
 from weft.ir.visit import count_nodes, free_vars, map_statements, rebuild, walk
-from weft.passes.analysis.conditions import (
-    LONGEST,
-    all_of,
-    conjuncts,
-    guarded,
-    is_pure,
-    least_over,
-    mentions,
-    slack,
-    without_tests,
-)
+from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, guarded, mentions, slack, without_tests
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range, ranges_inside
+from weft.passes.analysis.truth import Inner, asked_in, for_all_inner, turn_at
 
+#: Loops through the points of a tile.
+TILES: tuple[LoopKind, ...] = ("unroll", "vector")
 NEVER = Const(False, dt.bool_)
 #: A test, and what must hold for it to hold in a whole tile.
 Test = tuple[Expr, Expr]
@@ -66,7 +58,7 @@ class _Separator:
             done |= separated
             return made
 
-        if isinstance(s, For) and s.kind in ("unroll", "vector"):
+        if isinstance(s, For) and s.kind in TILES:
             return s, False
         s = map_statements(s, inside)
         if done or not isinstance(s, For) or shares_registers(s.body) or count_nodes(s.body) > LONGEST:
@@ -78,35 +70,14 @@ class _Separator:
 
     def _tests_of_tiles(self, loop: For) -> list[Test]:
         """Those that may hold in a whole tile."""
-        tests = list(self._tests(loop.body, {}))
+        tests = [(test, self._worst(test, inner)) for test, inner in asked_in(loop.body, {}, TILES)]
         ranges = {loop.var.name: loop_range(loop, {})}
         staying = {part for part, worst in tests if worst is None or simplify(worst, ranges) == NEVER}
         return [(part, worst) for part, worst in tests if worst is not None and part not in staying]
 
-    def _tests(self, s: Stmt, inner: Mapping[str, Interval | None]) -> Iterator[tuple[Expr, Expr | None]]:
-        """All tests, each with what must hold for it to hold in all iterations of ``inner`` unrolled and vector loops.
-
-        ``inner`` has None for other variables that are made inside.
-        """
-        if isinstance(s, For):
-            is_tile = s.kind in ("unroll", "vector") and constant_extent(s)
-            inner = {**inner, s.var.name: loop_range(s, {}) if is_tile else None}
-        elif isinstance(s, Let):
-            inner = {**inner, s.var.name: None}
-        elif isinstance(s, If) and s.otherwise is None:
-            for conjunct in conjuncts(s.condition):
-                yield conjunct, _worst(conjunct, inner) if is_pure(conjunct, self.changing) else None
-        for child in inner_statements(s):
-            yield from self._tests(child, inner)
-
-
-def _worst(conjunct: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
-    """What says that ``conjunct`` holds whatever the ``inner`` variables are, where some of them are in it."""
-    gap = slack(conjunct)
-    if gap is None or not any(name in inner for name in free_vars(conjunct)):
-        return None
-    least = least_over(gap, inner)
-    return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
+    def _worst(self, test: Expr, inner: Inner) -> Expr | None:
+        """What must hold for ``test`` to hold in a whole tile, if it asks for a place in one."""
+        return for_all_inner(test, inner, self.changing) if inner.keys() & free_vars(test).keys() else None
 
 
 def _where_tested(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
@@ -155,11 +126,9 @@ def _last_tile(worst: Expr, ranges: Ranges) -> tuple[Expr, int] | None:
     gap = slack(worst)
     if gap is None or len(gap.terms) != 1:
         return None
-    ((number, factor),) = gap.terms.items()
+    (number,) = gap.terms
     last = bounds(number, ranges).hi
-    if factor >= 0 or last is None or gap.constant + factor * last >= 0 or gap.constant + factor * (last - 1) < 0:
-        return None
-    return number, last
+    return None if last is None or turn_at(gap, number) != (last, False) else (number, last)
 
 
 def _with_value(node: Any, number: Expr, value: int) -> Any:
@@ -173,7 +142,7 @@ def narrow_tiles(s: Stmt) -> Stmt:
     A vector loop stops at the next power of two, and the test stays where that is beyond: it is a mask.
     """
     s = map_statements(s, narrow_tiles)
-    is_tile = isinstance(s, For) and s.kind in ("unroll", "vector") and constant_extent(s) is not None
+    is_tile = isinstance(s, For) and s.kind in TILES and constant_extent(s) is not None
     if not is_tile or not isinstance(s, For) or not isinstance(s.body, If) or s.body.otherwise is not None:
         return s
     parts = conjuncts(s.body.condition)
@@ -188,7 +157,8 @@ def narrow_tiles(s: Stmt) -> Stmt:
 def _end(conjunct: Expr, var: Var) -> int | None:
     """The first value of ``var`` for which ``conjunct`` does not hold, where that is a number."""
     gap = slack(conjunct)
-    return gap.constant + 1 if gap is not None and gap.terms == {var: -1} else None
+    turn = turn_at(gap, var) if gap is not None and gap.terms.get(var) == -1 else None
+    return None if turn is None else turn[0]
 
 
 def shares_registers(body: Stmt) -> bool:

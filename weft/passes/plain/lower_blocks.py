@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Compare, Expr, Var
-from weft.ir.interval import Interval, Ranges, bounds
+from weft.ir.interval import Interval, Ranges, bounds, ranges_through
 from weft.ir.nesting import around
 from weft.ir.stmt import Block, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import map_statements, substitute
@@ -25,22 +25,19 @@ def _lower(s: Stmt, ranges: Ranges) -> Stmt:
     if isinstance(s, Block):
         return _lower_nest([], s, ranges)
     if isinstance(s, For):
-        loops, inside, inner = [], s, dict(ranges)
+        loops, inside = [], s
         while isinstance(inside, For):
             loops.append(inside)
-            inner[inside.var.name] = loop_range(inside, inner)
             inside = inside.body  # type: ignore[assignment]
         if isinstance(inside, Block):
             return _lower_nest(loops, inside, ranges)
-        return around(loops, _lower(inside, inner))
+        return around(loops, _lower(inside, ranges_through(loops, ranges)))
     return map_statements(s, lambda n: _lower(n, ranges))
 
 
 def _lower_nest(loops: list[For], block: Block, ranges: Ranges) -> Stmt:
     """The block directly inside ``loops``, which are given outermost first."""
-    inner = dict(ranges)
-    for loop in loops:
-        inner[loop.var.name] = loop_range(loop, inner)
+    inner = ranges_through(loops, ranges)
     values: dict[Var, Expr] = {i.var: i.binding for i in block.iters}
     body = _lower(substitute(block.body, values), inner)
     if block.init is None:

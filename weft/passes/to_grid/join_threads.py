@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Const, Expr, Load, Var, idx
-from weft.ir.interval import Interval, Ranges
+from weft.ir.interval import Interval, Ranges, ranges_through
 from weft.ir.nesting import around, in_turn, statements_in
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, Break, For, Kernel, Let, Return, Seq, Stmt, Store, Tensorized, While
@@ -32,7 +32,7 @@ from weft.ir.visit import (
     walk,
 )
 from weft.passes.analysis.conditions import guarded
-from weft.passes.analysis.loop_ranges import extent, loop_range, ranges_inside
+from weft.passes.analysis.loop_ranges import extent, ranges_inside
 from weft.passes.analysis.name_apart import name_apart
 from weft.passes.analysis.thread_shapes import Shape
 from weft.passes.analysis.thread_teams import barriers_in, check_shared
@@ -86,9 +86,7 @@ class _Join:
         if any(n.kind == "thread" and barriers_in(n) for n in statements_in(launch.body, For)):
             check_shared(launch.body)
             return around(blocks, _checked_grid(launch.body))
-        ranges = {name: Interval(0, None) for name in sizes_of(self.kernel)}
-        for loop in blocks:
-            ranges[loop.var.name] = loop_range(loop, ranges)
+        ranges = ranges_through(blocks, {name: Interval(0, None) for name in sizes_of(self.kernel)})
         body = name_apart(launch.body, set(), self.names(), (Alloc,))
         tree, shape = make_units(body, ranges, self.fresh, fast=self.fast, most_threads=self.most_threads)
         made = statements_in(tree, Alloc)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import AddressOf, Binary, Compare, Expr, Load, Var, idx
-from weft.ir.interval import Interval, Ranges, bounds
+from weft.ir.interval import Interval, Ranges, bounds, ranges_through
 from weft.ir.nesting import around, exits, grouped, in_turn, perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Let, Seq, Stmt, Store
@@ -131,9 +131,7 @@ class _Leveler:
 
 
 def _thread_ranges(loops: Sequence[For], ranges: Ranges) -> dict[str, Interval]:
-    inner_ranges = dict(ranges)
-    for loop in loops:
-        inner_ranges[loop.var.name] = loop_range(loop, inner_ranges)
+    inner_ranges = ranges_through(loops, ranges)
     return {loop.var.name: inner_ranges[loop.var.name] for loop in loops}
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.ir.expr import Expr, Load, Var
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval, bounds, ranges_through
 from weft.ir.nesting import find_path, perfect_nest
 from weft.ir.stmt import Alloc, Assert, Atomic, For, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children, loads, map_statements, mentions, substitute, walk
@@ -96,11 +96,8 @@ def _comes_last(path: Sequence[Stmt]) -> bool:
 
 def _visits_each_once(check: _Check, path: Sequence[Stmt], values: Mapping[Var, Expr]) -> bool:
     """Whether the loops of ``path`` are as many as those of the test, and none gives an index that is not tested."""
-    ranges: dict[str, Interval] = {}
-    counts = []
-    for loop in (s for s in path if isinstance(s, For)):
-        ranges[loop.var.name] = loop_range(loop, ranges)
-        counts.append(constant_extent(loop))
+    loops = [s for s in path if isinstance(s, For)]
+    ranges, counts = ranges_through(loops, {}), [constant_extent(loop) for loop in loops]
     if None in counts or prod(n or 0 for n in counts) != prod(constant_extent(f) or 0 for f in check.loops):
         return False
     return all(_is_within(bounds(values[f.var], ranges), loop_range(f, {})) for f in check.loops)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import Compare, Expr, idx
-from weft.ir.interval import Interval, Ranges, bounds, half_open
+from weft.ir.interval import Interval, Ranges, bounds, ranges_through
 from weft.ir.nesting import exits, in_turn, inner_statements, sequence, statements_in
 from weft.ir.simplify import is_empty, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Return, Seq, Stmt
@@ -105,8 +105,7 @@ class _Splitter:
         """A serial loop around launches, which the host counts: no launch can leave it."""
         if loads(s.lo) or loads(s.hi) or s.kind != "serial" or exits(s.body):
             return self.single([in_turn(s, *_BLOCKS)])
-        steps = half_open(bounds(s.lo, self.ranges), bounds(s.hi, self.ranges))
-        inner = replace(self, ranges={**self.ranges, s.var.name: steps})
+        inner = replace(self, ranges=ranges_through([s], self.ranges))
         return [replace(s, body=sequence(inner.split(s.body)))]
 
     def grid(self, s: Stmt) -> Launch:

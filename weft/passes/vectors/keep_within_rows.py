@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, If, Kernel, Stmt, Store
-from weft.ir.visit import map_statements, rewrite, substitute, walk
+from weft.ir.stmt import For, Kernel, Stmt, Store
+from weft.ir.visit import Node, map_statements, substitute, walk
 from weft.passes.analysis.conditions import mentions
 from weft.passes.analysis.loop_ranges import constant_extent
+from weft.passes.analysis.truth import for_all_of
+from weft.passes.guards.ask_once import Choice, decide
 from weft.passes.guards.cut_pieces import TOGETHER
 
 
@@ -44,13 +45,11 @@ def _within_row(loop: For) -> Stmt:
     first, row = Binary("%", start, idx(length)), Binary("//", start, idx(length))
     place: Expr = first + (loop.var - loop.lo)
 
-    def divided(n: Any) -> Any:
-        if not isinstance(n, Binary) or n.op not in ("%", "//") or n.left != number:
-            return None
-        return place if n.op == "%" else row
+    def choices(n: Node) -> Iterator[Choice]:
+        if isinstance(n, Binary) and n.op in ("%", "//") and n.left == number:
+            yield Choice(place if n.op == "%" else row, [Compare("<", place, idx(length))])
 
-    inside = simplify(Compare("<", first + idx(lanes - 1), idx(length)))
-    return If(inside, replace(loop, body=rewrite(loop.body, divided)), loop, span=loop.span)
+    return decide(loop, {}, choices, for_all_of).before(loop)
 
 
 def _divisions(loop: For) -> Iterator[tuple[Expr, int]]:

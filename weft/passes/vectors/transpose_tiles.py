@@ -103,7 +103,7 @@ def _crosses(tile: Tile, access: Load | Store, vector_bits: int) -> bool:
 def _is_injective(indices: tuple[Expr, ...], lane: str) -> bool:
     """Whether some index differs between any two lanes, so that stores may change their order."""
     forms = (affine_form(i) for i in indices)
-    return any(f is not None and f.coefficients.get(lane, 0) != 0 for f in forms)
+    return any(f is not None and f.get(lane, 0) != 0 for f in forms)
 
 
 def _turn(tile: Tile, body: Stmt, access: Load | Store, vector_bits: int, taken: set[str]) -> Stmt:

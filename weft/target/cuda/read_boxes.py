@@ -12,14 +12,14 @@ ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, Var, idx
+from weft.ir.expr import Const, Expr, Load, Select, Var, idx
+from weft.ir.inequality import conjuncts, slack, tight
 from weft.ir.interval import Ranges, bounds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Stmt, Store
@@ -120,7 +120,7 @@ def _source(s: Store, around: Ranges | None) -> Load | None:
     """What is copied: everything that is there, zeros elsewhere."""
     value, tests = s.value, list[Expr]()
     while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
-        tests, value = [*tests, *_conjuncts(value.condition)], value.then
+        tests, value = [*tests, *conjuncts(value.condition)], value.then
     if not isinstance(value, Load) or value.dtype != s.buffer.dtype:
         return None
     inside = [gap for e, n in zip(value.indices, value.buffer.shape) for gap in (e, n - 1 - e)]
@@ -129,38 +129,17 @@ def _source(s: Store, around: Ranges | None) -> Load | None:
 
 def _follows(test: Expr, inside: list[Expr], around: Ranges) -> bool:
     """Whether ``test`` holds wherever none of ``inside`` is negative."""
-    if not isinstance(test, Compare) or test.op not in _GAPS:
+    found = slack(test)
+    if found is None:
         return False
-    gap = _tight(_GAPS[test.op](test.left, test.right))
-    for known in map(_tight, inside):
+    gap = tight(found)
+    for known in (tight(linear_form(e)) for e in inside):
         times = {known.terms[e] // n for e, n in gap.terms.items() if e in known.terms and known.terms[e] % n == 0}
         for n in (n for n in times if n > 0):
             least = bounds(Linear().add(gap, n).add(known, -1).expr(dt.index), around).lo
             if least is not None and least > -n:  # n times the gap is more than -n
                 return True
     return False
-
-
-def _tight(gap: Expr) -> Linear:
-    """What is not negative at the same integers, with the least numbers."""
-    form = linear_form(gap)
-    common = gcd(*form.terms.values()) or 1
-    return Linear({e: n // common for e, n in form.terms.items()}, form.constant // common)
-
-
-#: What is not negative where a comparison holds.
-_GAPS: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "<": lambda a, b: b - a - 1,
-    "<=": lambda a, b: b - a,
-    ">": lambda a, b: a - b - 1,
-    ">=": lambda a, b: a - b,
-}
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    if isinstance(e, Binary) and e.op == "&&":
-        return [*_conjuncts(e.left), *_conjuncts(e.right)]
-    return [e]
 
 
 def _dimensions(loops: list[For], s: Store, load: Load) -> list[int] | None:
