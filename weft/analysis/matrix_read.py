@@ -12,11 +12,12 @@ from functools import cached_property
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
+from weft.ir.evaluated import Test
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var
 from weft.ir.nesting import statements
 from weft.ir.stmt import Block, Kernel
 from weft.ir.visit import free_vars, walk
-from weft.poly.leaves import Access, Leaf, Test, leaves
+from weft.poly.leaves import Access, Leaf, leaves
 
 
 @dataclass(frozen=True, slots=True)

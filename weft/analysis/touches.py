@@ -14,12 +14,13 @@ from functools import cached_property
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
+from weft.ir.evaluated import Test
 from weft.ir.expr import Axis, Binary, Const, Expr, Load, Unary, idx
 from weft.ir.nesting import around, inner_statements, sequence, statements_in
 from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Kernel, Let, Return, Seq, Stmt, While
 from weft.ir.visit import free_vars, walk
 from weft.passes.plain.lower_blocks import lower_blocks
-from weft.poly.leaves import Access, Leaf, Test, is_assigned, leaves
+from weft.poly.leaves import Access, Leaf, is_assigned, leaves
 
 PAGE = 4096
 Touch = Callable[[Expr], Stmt]
