@@ -30,6 +30,7 @@ from weft.version import __version__
 if TYPE_CHECKING:
     from weft import cuda as cuda
     from weft import onnx as onnx
+    from weft.analysis.analyze import analyze as analyze
     from weft.graph.explain import explain as explain
     from weft.graph.from_onnx.model import load_onnx as load_onnx
     from weft.graph.from_torch.backend import compile as compile
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 #: Names found on first use: importing weft loads neither numpy, the builders nor the library.
 _LATER = {
     "Operator": "weft.operators.operator",
+    "analyze": "weft.analysis.analyze",
     "define": "weft.operators.define",
     "numpy_dtype": "weft.runtime.arrays",
     "operator": "weft.operators.define",
@@ -120,6 +122,7 @@ __all__ = [
     "UnsupportedError",
     "Warning",
     "__version__",
+    "analyze",
     "compile",
     "cuda",
     "define",

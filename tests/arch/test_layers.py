@@ -22,7 +22,8 @@ LAYERS = [
     ["operators"],
     ["tune"],
     ["graph"],
-    ["dist", "analyze", "report"],
+    ["report"],
+    ["dist", "analysis"],
     ["cli"],
 ]
 RANK = {folder: rank for rank, layer in enumerate(LAYERS) for folder in layer}

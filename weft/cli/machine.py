@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import fields
 
+from weft.report.tables import aligned, format_size
 from weft.runtime.machine_model import machine_model, measured_model
 from weft.target.cpu.machine_model import Level, MachineModel
 from weft.target.cuda.machine import GpuMachine
@@ -51,7 +52,7 @@ def describe_model(model: MachineModel) -> str:
     rows = [[name, value, model.source(key)] for name, value, key in core]
     heading = ["", "size", "usable", "ways", "cores", "one core reads", "writes", "all read", "write", ""]
     levels = [heading, *(_level_row(model, level) for level in model.levels)]
-    return "\n".join([model.name, *_aligned(rows), "", *_aligned(levels)]) + "\n"
+    return "\n".join([model.name, *aligned(rows), "", *aligned(levels)]) + "\n"
 
 
 def describe_gpu(machine: GpuMachine) -> str:
@@ -62,9 +63,9 @@ def describe_gpu(machine: GpuMachine) -> str:
         ("registers", f"{machine.registers_per_sm} a multiprocessor, {machine.max_registers_per_thread} a thread"),
         (
             "shared memory",
-            f"{_size(machine.shared_per_sm)} a multiprocessor, {_size(machine.shared_per_block)} a block",
+            f"{format_size(machine.shared_per_sm)} a multiprocessor, {format_size(machine.shared_per_block)} a block",
         ),
-        ("second cache", _size(machine.l2_bytes)),
+        ("second cache", format_size(machine.l2_bytes)),
         ("memory", _rate(machine.bandwidth)),
     ]
     rates = rates_of(machine.capability)
@@ -72,11 +73,11 @@ def describe_gpu(machine: GpuMachine) -> str:
     for field in fields(rates):
         source = "measured on one H200" if field.name in MEASURED else "architecture"
         rows.append([field.name.replace("_", " "), f"{getattr(rates, field.name):g}", source])
-    return "\n".join([f"{machine.name} ({machine.arch})", *_aligned(rows)]) + "\n"
+    return "\n".join([f"{machine.name} ({machine.arch})", *aligned(rows)]) + "\n"
 
 
 def _level_row(model: MachineModel, level: Level) -> list[str]:
-    sizes = [_size(level.size), _size(level.usable)]
+    sizes = [format_size(level.size), format_size(level.usable)]
     rates = [_rate(r) for r in (level.read, level.write, level.read_all, level.write_all)]
     where = [f"rates {model.source(f'{level.name}.read')}"]
     if level.size:
@@ -84,14 +85,5 @@ def _level_row(model: MachineModel, level: Level) -> list[str]:
     return [level.name, *sizes, str(level.ways or ""), str(level.shared_by), *rates, ", ".join(where)]
 
 
-def _size(count: int) -> str:
-    return f"{count >> 10} KiB" if 0 < count < 1 << 20 else f"{count >> 20} MiB" if count else ""
-
-
 def _rate(bytes_a_second: float) -> str:
     return f"{bytes_a_second / 1e9:.3g} GB/s"
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-    return ["  " + "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]

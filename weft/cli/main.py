@@ -15,8 +15,8 @@ from weft.version import __version__
 
 #: Each is a module of this folder; only the one that is asked for is loaded, unless all are to be listed.
 COMMANDS = (
-    "run", "show", "explain", "tune", "records", "profile", "trace", "passes", "check", "equal", "demo", "machine",
-    "cache", "report", "bench", "cuda",
+    "run", "show", "explain", "analyze", "tune", "records", "profile", "trace", "passes", "check", "equal", "demo",
+    "machine", "cache", "report", "bench", "cuda",
 )  # fmt: skip
 
 
