@@ -95,7 +95,7 @@ def _counted() -> Counter[str]:
 @pytest.mark.usefixtures("few")
 def test_ever_new_sizes_keep_no_more_and_more(compiled: Any) -> None:
     made = net()
-    counts = []
+    others, counts = _counted()["Executable"], []  # models of tests before, which a traceback may hold
     with torch.no_grad():
         fast = compiled(made)
         for rows in range(2, 2 + 3 * SIZES):
@@ -106,7 +106,7 @@ def test_ever_new_sizes_keep_no_more_and_more(compiled: Any) -> None:
     _, before, after = counts
     grown = {name: after[name] - before[name] for name in after if after[name] - before[name] > 3 * KEPT}
     assert not grown, f"{SIZES} sizes more left this behind"
-    assert after["Executable"] <= 2 * KEPT
+    assert after["Executable"] - others <= 2 * KEPT
 
 
 @pytest.mark.usefixtures("few")
