@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear
-from weft.ir.expr import Compare, Expr, Var, idx
+from weft.ir.expr import Compare, Expr, Load, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, If, Let, LoopKind, Seq, Stmt
-from weft.ir.visit import free_vars
+from weft.ir.visit import free_vars, substitute, walk
 from weft.passes.analysis.conditions import all_of, conjuncts, is_fixed, slack
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
@@ -105,13 +105,13 @@ def for_all_inner(
 
 def for_all_lanes(condition: Expr, loop: For) -> Expr | None:
     """What says that ``condition`` holds in all iterations of ``loop``."""
-    found = for_all_of(conjuncts(condition), inner_of(loop, {}))
-    return None if found is None else all_of(found)
+    found = [_at_end(test, inner_of(loop, {}), least_over) for test in conjuncts(condition)]
+    return None if None in found else all_of([test for test in found if test is not None])
 
 
 def for_any_lane(condition: Expr, loop: For) -> Expr | None:
     """What holds at least where ``condition``, which reads no memory, holds in some iteration of ``loop``."""
-    found = [_at_extreme(test, inner_of(loop, {}), most_over) for test in conjuncts(condition)]
+    found = [_at_end(test, inner_of(loop, {}), most_over) for test in conjuncts(condition)]
     return None if None in found or not is_fixed(condition) else all_of([test for test in found if test is not None])
 
 
@@ -121,6 +121,18 @@ def _at_extreme(test: Expr, inner: Inner, extreme: Callable[[Linear, Inner], Lin
     gap = slack(test)
     left = None if gap is None else extreme(gap, inner)
     return None if left is None else simplify(Compare(">=", left.expr(dt.index), idx(0)))
+
+
+def _at_end(test: Expr, inner: Inner, extreme: Callable[[Linear, Inner], Linear | None]) -> Expr | None:
+    """As `_at_extreme`, with the sides of ``test`` as they are: a compiler then sees that a subscript is compared."""
+    names = inner.keys() & free_vars(test).keys()
+    gap = slack(test) if names else None
+    if gap is None or extreme(gap, inner) is None:
+        return None if names or any(isinstance(n, Load) for n in walk(test)) else test
+    factors = {name: gap.terms.get(Var(name), 0) * (1 if extreme is least_over else -1) for name in names}
+    spans = {name: span for name in names if (span := inner[name]) is not None}
+    ends = {Var(name): span.lo if factors[name] > 0 else span.hi for name, span in spans.items()}
+    return substitute(test, {var: idx(end) for var, end in ends.items() if end is not None})
 
 
 def for_all_of(
